@@ -1,0 +1,134 @@
+// bfm: behavioral foundation models.
+//
+// From reward-free transitions bfm learns one agent (F, B and a policy pi) that is told what to do
+// at test time: a reward, a goal or a demonstration becomes a vector z, and the agent acts on it.
+//
+// Conventions: functions that can fail return a bfm_status and leave a sentence behind bfm_error().
+// Arrays are row-major; float32 unless said otherwise. Letters are the paper's: N rows of a batch,
+// d the length of z, K blocks, M members of F, R replicas (seeds trained side by side).
+
+#ifndef BFM_H
+#define BFM_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define BFM_VERSION "0.1.0"
+#define BFM_API __attribute__((visibility("default")))
+
+typedef enum {
+  BFM_OK = 0,
+  BFM_BAD_ARGUMENT = 2,  // a value the caller gave: dimension, option, NaN, expression
+  BFM_BAD_FILE = 3,      // a file that cannot be trusted or has another layout
+  BFM_IO = 4,            // reading or writing failed: no such file, disk full
+  BFM_NO_MEMORY = 5,
+  BFM_UNAVAILABLE = 6,  // no such device, plugin or library here
+  BFM_DIVERGED = 7,     // a loss or a parameter is no longer finite
+  BFM_INTERRUPTED = 8,  // stopped by the user; what was promised is saved
+} bfm_status;
+
+// the calling thread's last error, one sentence
+BFM_API const char *bfm_error(void);
+BFM_API const char *bfm_version(void);
+
+// ---------------------------------- agent --------------------------------------------------------
+
+typedef struct bfm_agent bfm_agent;
+
+// options: a JSON object of option names and values, as `bfm train --help` lists them
+// ({"algo": "fb-aware", "d": 64, "blocks": 8, "batch": 1024, "seeds": 1, "device": "cpu"}); NULL: defaults
+BFM_API int bfm_agent_new(bfm_agent **agent, int64_t obs_dim, int64_t act_dim, const char *options);
+BFM_API void bfm_agent_free(bfm_agent *agent);
+
+BFM_API int64_t bfm_agent_obs_dim(const bfm_agent *agent);
+BFM_API int64_t bfm_agent_act_dim(const bfm_agent *agent);
+BFM_API int64_t bfm_agent_d(const bfm_agent *agent);
+BFM_API int64_t bfm_agent_batch(const bfm_agent *agent);
+BFM_API int bfm_agent_members(const bfm_agent *agent);   // M
+BFM_API int bfm_agent_replicas(const bfm_agent *agent);  // R
+BFM_API int64_t bfm_agent_step(const bfm_agent *agent);  // training steps done
+
+// every option and its value as a JSON object, malloc'ed; NULL when out of memory
+BFM_API char *bfm_agent_options(const bfm_agent *agent);
+
+// parameters by name ("F.sa.in.weight", weight is [out, in]), one replica at a time;
+// the leading axis is the ensemble member, left out where there is one
+BFM_API int bfm_agent_tensor_count(const bfm_agent *agent);
+BFM_API int bfm_agent_tensor_info(const bfm_agent *agent, int index, const char **name, int *dims,
+                                  int64_t shape[4]);
+BFM_API int bfm_agent_get_tensor(bfm_agent *agent, int replica, const char *name, float *out,
+                                 int64_t count);
+BFM_API int bfm_agent_set_tensor(bfm_agent *agent, int replica, const char *name,
+                                 const float *values, int64_t count);
+
+// one training step on given transitions; NULL fields are drawn inside
+typedef struct {
+  const float *obs;         // [R, N, obs]
+  const float *act;         // [R, N, act], within [-1, 1]
+  const float *next_obs;    // [R, N, obs]
+  const float *discount;    // [R, N], multiplies gamma: 0 where an episode terminated; NULL: ones
+  const float *z;           // [R, N, d] of norm sqrt(d), or NULL
+  const float *noise_next;  // [R, N, act] standard normal for a' ~ pi(s', z), or NULL
+  const float *noise_pi;    // [R, N, act] standard normal for a ~ pi(s, z), or NULL
+} bfm_batch;
+
+// names of the losses: "fb", "ortho", "actor" (lap: "psi", "lap", "ortho", "actor")
+BFM_API int bfm_agent_loss_count(const bfm_agent *agent);
+BFM_API const char *bfm_agent_loss_name(const bfm_agent *agent, int index);
+BFM_API int bfm_agent_update(bfm_agent *agent, const bfm_batch *batch,
+                             float *losses /* [R, loss_count] or NULL */);
+
+// hand over the transitions to sample from (copied to the agent's device), then train on them
+BFM_API int bfm_agent_set_data(bfm_agent *agent, int64_t count, const float *obs, const float *act,
+                               const float *next_obs, const float *discount);
+BFM_API int bfm_agent_train(bfm_agent *agent, int64_t steps,
+                            float *losses /* of the last step, [R, loss_count] or NULL */);
+
+// the networks, for one replica
+BFM_API int bfm_agent_F(bfm_agent *agent, int replica, int64_t rows, const float *obs,
+                        const float *act, const float *z, float *out /* [M, rows, d] */);
+BFM_API int bfm_agent_B(bfm_agent *agent, int replica, int64_t rows, const float *obs,
+                        const float *z /* may be NULL when K = 1 */, float *out /* [rows, d] */);
+BFM_API int bfm_agent_pi(bfm_agent *agent, int replica, int64_t rows, const float *obs,
+                         const float *z, float *out /* [rows, act], the mean */);
+
+// ---------------------------------- prompting ----------------------------------------------------
+
+// z of a reward known at `rows` states; softmax > 0: weights softmax(reward / softmax) in its place
+BFM_API int bfm_agent_prompt_reward(bfm_agent *agent, int replica, int64_t rows, const float *obs,
+                                    const float *reward, double softmax, float *z /* [d] */);
+// z of a goal state (rows = 1) or of a demonstration (its states)
+BFM_API int bfm_agent_prompt_states(bfm_agent *agent, int replica, int64_t rows, const float *obs,
+                                    float *z /* [d] */);
+
+// actions for `rows` observations; z is [rows, d]. es = 0: the policy's mean; es > 0: the best of es
+// samples by F·z, drawn from (seed, step)
+BFM_API int bfm_agent_act(bfm_agent *agent, int replica, int64_t rows, const float *obs,
+                          const float *z, int es, uint64_t seed, uint64_t step, float *act);
+
+// ---------------------------------- files --------------------------------------------------------
+
+// model: parameters of one replica and the configuration. state: everything needed to go on training
+// (all replicas, optimizer, counters) with the bits of the run that never stopped.
+BFM_API int bfm_agent_save_model(bfm_agent *agent, int replica, const char *path);
+BFM_API int bfm_agent_save_state(bfm_agent *agent, const char *path);
+// either kind of file; options override what the file says ({"device": "cuda"}), or NULL
+BFM_API int bfm_agent_load(bfm_agent **agent, const char *path, const char *options);
+
+// ---------------------------------- random numbers -----------------------------------------------
+
+// the draws of bfm, for those who want to repeat them: count values of (seed, stream, step)
+BFM_API void bfm_random_uniform(uint64_t seed, uint32_t stream, uint64_t step, int64_t count,
+                                float *out);
+BFM_API void bfm_random_normal(uint64_t seed, uint32_t stream, uint64_t step, int64_t count,
+                               float *out);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

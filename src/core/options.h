@@ -1,0 +1,55 @@
+// Options: one definition each (name, type, default, range, help), bound to a field of a plain
+// struct. From a table come the command line's flags, --help, the saved configuration (JSON), the
+// Python keyword arguments and the check of bad values.
+
+#ifndef BFM_CORE_OPTIONS_H
+#define BFM_CORE_OPTIONS_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "core/status.h"
+
+typedef enum {
+  OPTION_INT,     // int64_t; accepts 5000, 5k, 1M, 2G
+  OPTION_REAL,    // double; accepts inf
+  OPTION_CHOICE,  // int, an index into choices
+  OPTION_BOOL,    // int; on|off, true|false, 1|0
+  OPTION_TEXT,    // char[OPTION_TEXT_SIZE]
+} OptionType;
+
+#define OPTION_TEXT_SIZE 256
+
+typedef struct {
+  const char *name;  // as typed: "z-mix"; z_mix is accepted too
+  OptionType type;
+  size_t offset;         // of the field in the options struct
+  const char *fallback;  // the default, as text
+  double lo, hi;         // range of OPTION_INT and OPTION_REAL, both ends allowed
+  const char *choices;   // OPTION_CHOICE: "iwis|wis"
+  const char *help;      // one line for --help
+} Option;                // a table ends with a row whose name is NULL
+
+// fill every field with its default
+int options_default(const Option *table, void *fields);
+
+// set one option from text; an unknown name suggests the nearest one
+int options_set(const Option *table, void *fields, const char *name, const char *text);
+
+// the row with this name, or NULL
+const Option *options_find(const Option *table, const char *name);
+
+// value as text into out
+void options_get(const Option *option, const void *fields, char *out, size_t size);
+
+// the whole struct as a JSON object into a malloc'ed string (NULL when out of memory)
+char *options_to_json(const Option *table, const void *fields);
+
+// set every option the JSON object has; unknown keys are an error
+int options_from_json(const Option *table, void *fields, const char *json);
+
+// one aligned line per option: flag, help, default, range or choices
+void options_help(const Option *table, FILE *out);
+
+#endif

@@ -1,0 +1,26 @@
+// The progress line of long work: share done, rate, time left. One line that rewrites itself on a
+// terminal; nothing at all when standard error is not one (or --quiet).
+
+#ifndef BFM_CORE_PROGRESS_H
+#define BFM_CORE_PROGRESS_H
+
+#include <stdint.h>
+
+typedef struct {
+  const char *what;  // "train"
+  const char *unit;  // "steps"
+  int64_t total, done;
+  int64_t start_done;  // where a resumed run began: the rate counts from here
+  double start, last;  // seconds
+  int active;
+} Progress;
+
+void progress_start(Progress *p, const char *what, const char *unit, int64_t done, int64_t total,
+                    int quiet);
+// note (may be NULL) is shown after the time left: "fb -12.3  actor 4.1"
+void progress_update(Progress *p, int64_t done, const char *note);
+void progress_end(Progress *p);
+
+double seconds_now(void);  // monotonic clock
+
+#endif

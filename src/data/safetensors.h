@@ -1,0 +1,42 @@
+// safetensors files: an 8-byte header length, a JSON header, raw little-endian tensors.
+// Written to a temporary name, fsynced, renamed: a reader sees the old file or the new one.
+// The reader trusts nothing: sizes, offsets, names, overlaps and types are checked.
+
+#ifndef BFM_DATA_SAFETENSORS_H
+#define BFM_DATA_SAFETENSORS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/status.h"
+
+typedef enum { TENSOR_F32, TENSOR_F64, TENSOR_I64, TENSOR_I32, TENSOR_U8, TENSOR_BF16, TENSOR_F16 } TensorType;
+
+#define TENSOR_MAX_DIMS 4
+
+typedef struct {
+  char name[128];
+  TensorType type;
+  int dims;
+  int64_t shape[TENSOR_MAX_DIMS];
+  const void *data;  // in a file: points into the mapping
+} Tensor;
+
+size_t tensor_bytes(const Tensor *t);
+int64_t tensor_count(const Tensor *t);
+
+// keys and values alternate, ending with NULL; tensors are written in the order given
+int safetensors_write(const char *path, const Tensor *tensors, int count, const char *const *metadata);
+
+typedef struct SafeTensors SafeTensors;
+int safetensors_open(SafeTensors **file, const char *path);
+// the same from memory (fuzzing, tests); bytes must outlive the handle
+int safetensors_parse(SafeTensors **file, const void *bytes, size_t size);
+void safetensors_close(SafeTensors *file);
+
+int safetensors_count(const SafeTensors *file);
+const Tensor *safetensors_at(const SafeTensors *file, int index);
+const Tensor *safetensors_find(const SafeTensors *file, const char *name);      // or NULL
+const char *safetensors_metadata(const SafeTensors *file, const char *key);     // or NULL
+
+#endif
