@@ -12,7 +12,7 @@
 #include "core/status.h"
 
 typedef enum {
-  OPTION_INT,     // int64_t; accepts 5000, 5k, 1M, 2G
+  OPTION_INT,     // int64_t; accepts 5000, 5k, 1M, 2G, 1e6
   OPTION_REAL,    // double; accepts inf
   OPTION_CHOICE,  // int, an index into choices
   OPTION_BOOL,    // int; on|off, true|false, 1|0
@@ -26,30 +26,37 @@ typedef struct {
   OptionType type;
   size_t offset;         // of the field in the options struct
   const char *fallback;  // the default, as text
-  double lo, hi;         // range of OPTION_INT and OPTION_REAL, both ends allowed
-  const char *choices;   // OPTION_CHOICE: "iwis|wis"
-  const char *help;      // one line for --help
-} Option;                // a table ends with a row whose name is NULL
+  double lo, hi;  // range of OPTION_INT and OPTION_REAL, both ends allowed; lo = hi: any value
+  const char *choices;  // OPTION_CHOICE: "iwis|wis"
+  const char *help;     // one line for --help
+} Option;               // a table ends with a row whose name is NULL
 
 // fill every field with its default
 int options_default(const Option *table, void *fields);
 
-// set one option from text; an unknown name suggests the nearest one
+// set one option from text; an unknown name suggests the nearest one. A field is changed only by
+// success
 int options_set(const Option *table, void *fields, const char *name, const char *text);
 
 // the row with this name, or NULL
 const Option *options_find(const Option *table, const char *name);
 
-// value as text into out
+// value as text into out; options_set reads it back to the same value
 void options_get(const Option *option, const void *fields, char *out, size_t size);
 
 // the whole struct as a JSON object into a malloc'ed string (NULL when out of memory)
 char *options_to_json(const Option *table, const void *fields);
 
-// set every option the JSON object has; unknown keys are an error
+// set every option the JSON object has; unknown and repeated keys are an error
 int options_from_json(const Option *table, void *fields, const char *json);
 
-// one aligned line per option: flag, help, default, range or choices
+// what an option's argument is called in help: INT, REAL, TEXT, on|off or the choices
+const char *options_argument(const Option *option);
+
+// help, default and range as one line: "batch size (default 1024, from 2 to 65536)"
+void options_describe(const Option *option, char *out, size_t size);
+
+// one aligned entry per option: flag, argument, then options_describe
 void options_help(const Option *table, FILE *out);
 
 #endif
