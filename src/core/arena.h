@@ -1,0 +1,24 @@
+// Arenas: many buffers, one allocation. A layout function takes its buffers from an arena and is run
+// twice: first on an arena without memory, which only counts, then on one of just that size.
+
+#ifndef BFM_CORE_ARENA_H
+#define BFM_CORE_ARENA_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define ARENA_ALIGNMENT 256
+
+typedef struct {
+  char *base;  // NULL while counting
+  size_t used;
+} Arena;
+
+// an aligned buffer; NULL while counting
+static inline void *arena_take(Arena *arena, size_t bytes) {
+  size_t at = arena->used;
+  arena->used += (bytes + ARENA_ALIGNMENT - 1) / ARENA_ALIGNMENT * ARENA_ALIGNMENT;
+  return arena->base ? arena->base + at : NULL;
+}
+
+#endif
