@@ -1,0 +1,150 @@
+"""The C library behind the package: where it lies, its functions, its errors, its arrays.
+
+Everything the package computes is computed by libbfm; this file only finds it, declares the
+functions of include/bfm.h and turns a status into an exception with bfm_error()'s sentence.
+"""
+import ctypes
+import os
+from ctypes import POINTER, c_char_p, c_double, c_int, c_int64, c_uint32, c_uint64, c_void_p
+from pathlib import Path
+
+import numpy as np
+
+BAD_ARGUMENT = 2  # bfm_status of a value the caller gave
+
+
+class Error(Exception):
+  """What bfm could not do, in one sentence; `status` is the bfm_status."""
+
+  def __init__(self, message, status=None):
+    super().__init__(message)
+    self.status = status
+
+
+class ArgumentError(Error, ValueError):
+  """A value the caller gave cannot be used: a shape, an option, a NaN, an expression."""
+
+  def __init__(self, message, status=BAD_ARGUMENT):
+    super().__init__(message, status)
+
+
+# ---------------------------------- the library --------------------------------------------------
+
+
+def library_path():
+  """$BFM_LIBRARY, or libbfm.so in the checkout's build folder ($BFM_BUILD names another one)."""
+  if os.environ.get("BFM_LIBRARY"):
+    return Path(os.environ["BFM_LIBRARY"])
+  root = Path(__file__).resolve().parents[2]
+  return root / os.environ.get("BFM_BUILD", "build") / "libbfm.so"
+
+
+def load_library():
+  path = library_path()
+  if not path.exists():
+    raise ImportError(f"bfm: there is no library at {path}: run make, or set BFM_LIBRARY")
+  try:
+    return ctypes.CDLL(str(path))
+  except OSError as error:
+    raise ImportError(f"bfm: {path} does not load: {error}") from None
+
+
+lib = load_library()
+
+
+def declare(functions):
+  """Give each function its types; functions is {name: (result, argument, argument...)}."""
+  for name, (result, *arguments) in functions.items():
+    try:
+      function = getattr(lib, name)
+    except AttributeError:
+      raise ImportError(f"bfm: {library_path()} has no {name}: it is of another version") from None
+    function.restype = result
+    function.argtypes = arguments
+
+
+class Batch(ctypes.Structure):
+  """bfm_batch"""
+  _fields_ = [(name, c_void_p)
+              for name in ("obs", "act", "next_obs", "discount", "z", "noise_next", "noise_pi")]
+
+
+agent, agent_out, floats, rows = c_void_p, POINTER(c_void_p), c_void_p, c_int64
+
+declare({
+    "bfm_error": (c_char_p,),
+    "bfm_version": (c_char_p,),
+    "bfm_agent_new": (c_int, agent_out, c_int64, c_int64, c_char_p),
+    "bfm_agent_free": (None, agent),
+    "bfm_agent_obs_dim": (c_int64, agent),
+    "bfm_agent_act_dim": (c_int64, agent),
+    "bfm_agent_d": (c_int64, agent),
+    "bfm_agent_batch": (c_int64, agent),
+    "bfm_agent_members": (c_int, agent),
+    "bfm_agent_replicas": (c_int, agent),
+    "bfm_agent_step": (c_int64, agent),
+    "bfm_agent_options": (c_void_p, agent),
+    "bfm_agent_tensor_count": (c_int, agent),
+    "bfm_agent_tensor_info": (c_int, agent, c_int, POINTER(c_char_p), POINTER(c_int), c_int64 * 4),
+    "bfm_agent_get_tensor": (c_int, agent, c_int, c_char_p, floats, c_int64),
+    "bfm_agent_set_tensor": (c_int, agent, c_int, c_char_p, floats, c_int64),
+    "bfm_agent_loss_count": (c_int, agent),
+    "bfm_agent_loss_name": (c_char_p, agent, c_int),
+    "bfm_agent_update": (c_int, agent, POINTER(Batch), floats),
+    "bfm_agent_set_data": (c_int, agent, rows, floats, floats, floats, floats),
+    "bfm_agent_train": (c_int, agent, c_int64, floats),
+    "bfm_agent_F": (c_int, agent, c_int, rows, floats, floats, floats, floats),
+    "bfm_agent_B": (c_int, agent, c_int, rows, floats, floats, floats),
+    "bfm_agent_pi": (c_int, agent, c_int, rows, floats, floats, floats),
+    "bfm_agent_prompt_reward": (c_int, agent, c_int, rows, floats, floats, c_double, floats),
+    "bfm_agent_prompt_states": (c_int, agent, c_int, rows, floats, floats),
+    "bfm_agent_act": (c_int, agent, c_int, rows, floats, floats, c_int, c_uint64, c_uint64, floats),
+    "bfm_agent_save_model": (c_int, agent, c_int, c_char_p),
+    "bfm_agent_save_state": (c_int, agent, c_char_p),
+    "bfm_agent_load": (c_int, agent_out, c_char_p, c_char_p),
+    "bfm_random_uniform": (None, c_uint64, c_uint32, c_uint64, c_int64, floats),
+    "bfm_random_normal": (None, c_uint64, c_uint32, c_uint64, c_int64, floats),
+})
+
+libc = ctypes.CDLL(None)
+libc.free.argtypes = [c_void_p]
+
+
+def check(status):
+  """Raise the error of a status that is not BFM_OK."""
+  if status:
+    message = lib.bfm_error().decode(errors="replace")
+    raise (ArgumentError if status == BAD_ARGUMENT else Error)(message, status)
+
+
+def text(pointer):
+  """The malloc'ed string at pointer, which is freed."""
+  if not pointer:
+    raise Error("out of memory")
+  try:
+    return ctypes.string_at(pointer).decode()
+  finally:
+    libc.free(pointer)
+
+
+# ---------------------------------- arrays -------------------------------------------------------
+
+
+def array(values, shape, name, dtype=np.float32):
+  """values as a contiguous array of this shape; a str in shape names a free length."""
+  try:
+    result = np.ascontiguousarray(values, dtype=dtype)
+  except (TypeError, ValueError):
+    raise ArgumentError(f"{name} is not an array of numbers") from None
+  fits = np.ndim(values) == len(shape) and all(
+      isinstance(want, str) or want == have for want, have in zip(shape, result.shape))
+  if not fits:
+    expected = ", ".join(str(want) for want in shape)
+    found = ", ".join(str(have) for have in np.shape(values))
+    raise ArgumentError(f"{name} has shape [{found}], expected [{expected}]")
+  return result
+
+
+def pointer(values):
+  """What C sees of an array; None is NULL."""
+  return None if values is None else values.ctypes.data

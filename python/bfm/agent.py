@@ -1,0 +1,235 @@
+"""bfm.Agent: F, B and pi, their training step, prompting and files, as include/bfm.h has them.
+
+Shapes use the paper's letters: N rows, d the length of z, M members of F, R replicas. Options are
+those of `bfm train --help` with underscores (z_mix=0.5; lambda_=100, as lambda is a Python word).
+"""
+import ctypes
+import json
+import os
+
+import numpy as np
+
+from ._lib import ArgumentError, Batch, array, check, lib, pointer, text
+
+
+def options_json(options):
+  """Python keyword arguments as the library's JSON: z_mix is "z-mix", an infinity is "inf"."""
+  def value(x):
+    x = x.item() if isinstance(x, (np.generic, np.ndarray)) else x
+    return str(x) if isinstance(x, float) and not np.isfinite(x) else x
+
+  names = {name.rstrip("_").replace("_", "-"): value(x) for name, x in options.items()}
+  try:
+    return json.dumps(names).encode()
+  except TypeError as error:
+    raise ArgumentError(f"an option's value is neither a number nor a text: {error}") from None
+
+
+def path_bytes(path):
+  return os.fsencode(os.path.expanduser(path))
+
+
+class Agent:
+  """An agent to train, or a trained one to prompt and to act with."""
+
+  def __init__(self, obs_dim, act_dim, **options):
+    handle = ctypes.c_void_p()
+    check(lib.bfm_agent_new(ctypes.byref(handle), obs_dim, act_dim, options_json(options)))
+    self._bind(handle)
+
+  def _bind(self, handle):
+    self._handle = handle
+    self.obs_dim = lib.bfm_agent_obs_dim(handle)
+    self.act_dim = lib.bfm_agent_act_dim(handle)
+    self.d = lib.bfm_agent_d(handle)
+    self.batch = lib.bfm_agent_batch(handle)
+    self.members = lib.bfm_agent_members(handle)
+    self.replicas = lib.bfm_agent_replicas(handle)
+    self._losses = [lib.bfm_agent_loss_name(handle, i).decode()
+                    for i in range(lib.bfm_agent_loss_count(handle))]
+
+  def __del__(self):
+    if getattr(self, "_handle", None):
+      lib.bfm_agent_free(self._handle)
+      self._handle = None
+
+  @property
+  def step(self):
+    """Training steps done."""
+    return lib.bfm_agent_step(self._handle)
+
+  @property
+  def options(self):
+    """Every option and its value."""
+    return json.loads(text(lib.bfm_agent_options(self._handle)))
+
+  # ---------------------------------- parameters -------------------------------------------------
+
+  def _shapes(self):
+    """{name: shape} of every tensor, in the library's order."""
+    shapes = {}
+    name, dims, shape = ctypes.c_char_p(), ctypes.c_int(), (ctypes.c_int64 * 4)()
+    for i in range(lib.bfm_agent_tensor_count(self._handle)):
+      check(lib.bfm_agent_tensor_info(self._handle, i, ctypes.byref(name), ctypes.byref(dims),
+                                      shape))
+      shapes[name.value.decode()] = tuple(shape[:dims.value])
+    return shapes
+
+  def tensors(self, replica=0):
+    """Copies of the parameters by name ("F.sa.in.weight"), of one replica."""
+    result = {}
+    for name, shape in self._shapes().items():
+      out = np.empty(shape, np.float32)
+      check(lib.bfm_agent_get_tensor(self._handle, replica, name.encode(), pointer(out), out.size))
+      result[name] = out
+    return result
+
+  def set_tensors(self, tensors, replica=0):
+    """Overwrite the parameters that are named."""
+    shapes = self._shapes()
+    for name in tensors:
+      if name not in shapes:
+        raise ArgumentError(f'there is no tensor "{name}" in this agent')
+    arrays = {name: array(values, shapes[name], name) for name, values in tensors.items()}
+    for name, values in arrays.items():
+      check(lib.bfm_agent_set_tensor(self._handle, replica, name.encode(), pointer(values),
+                                     values.size))
+
+  # ---------------------------------- training ---------------------------------------------------
+
+  def update(self, obs, act, next_obs, discount=None, z=None, noise_next=None, noise_pi=None):
+    """One training step on these transitions; returns the losses by name.
+
+    Arrays are [N, .] with N the agent's batch, [R, N, .] with replicas. What is left out is drawn
+    inside: z [N, d], noise_next and noise_pi [N, act] standard normal. discount [N] multiplies
+    gamma: 0 where an episode terminated.
+    """
+    rows = (self.batch,) if self.replicas == 1 else (self.replicas, self.batch)
+    widths = {"obs": (self.obs_dim,), "act": (self.act_dim,), "next_obs": (self.obs_dim,),
+              "discount": (), "z": (self.d,), "noise_next": (self.act_dim,),
+              "noise_pi": (self.act_dim,)}
+    given = {"obs": obs, "act": act, "next_obs": next_obs, "discount": discount, "z": z,
+             "noise_next": noise_next, "noise_pi": noise_pi}
+    arrays = {name: None if values is None and name not in ("obs", "act", "next_obs") else
+              array(values, rows + widths[name], name) for name, values in given.items()}
+    batch = Batch(**{name: pointer(values) for name, values in arrays.items()})
+    losses = np.empty((self.replicas, len(self._losses)), np.float32)
+    check(lib.bfm_agent_update(self._handle, ctypes.byref(batch), pointer(losses)))
+    return self._named(losses)
+
+  def set_data(self, obs, act, next_obs, discount=None):
+    """Hand over the transitions that train() samples from; they are copied."""
+    obs = array(obs, ("rows", self.obs_dim), "obs")
+    rows = len(obs)
+    act = array(act, (rows, self.act_dim), "act")
+    next_obs = array(next_obs, (rows, self.obs_dim), "next_obs")
+    discount = None if discount is None else array(discount, (rows,), "discount")
+    check(lib.bfm_agent_set_data(self._handle, rows, pointer(obs), pointer(act), pointer(next_obs),
+                                 pointer(discount)))
+
+  def train(self, steps):
+    """Train on the data for some steps; returns the losses of the last one."""
+    losses = np.empty((self.replicas, len(self._losses)), np.float32)
+    check(lib.bfm_agent_train(self._handle, steps, pointer(losses)))
+    return self._named(losses)
+
+  def _named(self, losses):
+    if self.replicas == 1:
+      return {name: float(losses[0, i]) for i, name in enumerate(self._losses)}
+    return {name: losses[:, i].copy() for i, name in enumerate(self._losses)}
+
+  # ---------------------------------- networks ---------------------------------------------------
+
+  def _obs(self, obs):
+    """obs as [N, obs]; one observation is one row."""
+    shape = (self.obs_dim,) if np.ndim(obs) == 1 else ("N", self.obs_dim)
+    return array(obs, shape, "obs").reshape(-1, self.obs_dim)
+
+  def _z(self, z, rows):
+    """z as [rows, d]; one z serves every row."""
+    z = array(z, (self.d,) if np.ndim(z) == 1 else (rows, self.d), "z")
+    return np.ascontiguousarray(np.broadcast_to(z, (rows, self.d)))
+
+  def F(self, obs, act, z, replica=0):
+    """F(s, a, z), [M, N, d]."""
+    obs = self._obs(obs)
+    z = self._z(z, len(obs))
+    act = array(act, (len(obs), self.act_dim), "act")
+    out = np.empty((self.members, len(obs), self.d), np.float32)
+    check(lib.bfm_agent_F(self._handle, replica, len(obs), pointer(obs), pointer(act), pointer(z),
+                          pointer(out)))
+    return out
+
+  def B(self, obs, z=None, replica=0):
+    """B(s, z), [N, d]; z may be left out where B does not depend on it (one block)."""
+    obs = self._obs(obs)
+    z = None if z is None else self._z(z, len(obs))
+    out = np.empty((len(obs), self.d), np.float32)
+    check(lib.bfm_agent_B(self._handle, replica, len(obs), pointer(obs), pointer(z), pointer(out)))
+    return out
+
+  def pi(self, obs, z, replica=0):
+    """The policy's mean, [N, act], or [act] of one observation."""
+    shape = np.shape(obs)[:-1] + (self.act_dim,)
+    obs = self._obs(obs)
+    z = self._z(z, len(obs))
+    out = np.empty((len(obs), self.act_dim), np.float32)
+    check(lib.bfm_agent_pi(self._handle, replica, len(obs), pointer(obs), pointer(z), pointer(out)))
+    return out.reshape(shape)
+
+  # ---------------------------------- prompting --------------------------------------------------
+
+  def prompt(self, *, obs=None, reward=None, softmax=0.0, goal=None, demo=None, replica=0):
+    """What to do, as z [d]: a reward at the states obs, a goal, or a demonstration's states.
+
+    reward [rows] belongs to obs [rows, obs]; softmax > 0 is the temperature of softmax weights in
+    the reward's place. goal is one observation, demo [rows, obs].
+    """
+    if sum(x is not None for x in (reward, goal, demo)) != 1:
+      raise ArgumentError("a prompt is one of reward=, goal= and demo=")
+    z = np.empty(self.d, np.float32)
+    if reward is not None:
+      if obs is None:
+        raise ArgumentError("a reward needs the states it was given at: obs=")
+      obs = self._obs(obs)
+      reward = array(reward, (len(obs),), "reward")
+      check(lib.bfm_agent_prompt_reward(self._handle, replica, len(obs), pointer(obs),
+                                        pointer(reward), softmax, pointer(z)))
+      return z
+    states = (array(goal, (self.obs_dim,), "goal").reshape(1, -1) if goal is not None else
+              array(demo, ("rows", self.obs_dim), "demo"))
+    check(lib.bfm_agent_prompt_states(self._handle, replica, len(states), pointer(states),
+                                      pointer(z)))
+    return z
+
+  def act(self, obs, z, es=0, seed=0, step=0, replica=0):
+    """Actions [N, act], or [act] of one observation; z is [d] or [N, d].
+
+    es = 0: the policy's mean. es > 0: the best of es samples by F.z, drawn from (seed, step).
+    """
+    shape = np.shape(obs)[:-1] + (self.act_dim,)
+    obs = self._obs(obs)
+    z = self._z(z, len(obs))
+    out = np.empty((len(obs), self.act_dim), np.float32)
+    check(lib.bfm_agent_act(self._handle, replica, len(obs), pointer(obs), pointer(z), es, seed,
+                            step, pointer(out)))
+    return out.reshape(shape)
+
+  # ---------------------------------- files ------------------------------------------------------
+
+  def save(self, path, replica=0):
+    """Write the model of one replica: parameters and configuration."""
+    check(lib.bfm_agent_save_model(self._handle, replica, path_bytes(path)))
+
+  def save_state(self, path):
+    """Write everything needed to go on training: all replicas, the optimizer, the counters."""
+    check(lib.bfm_agent_save_state(self._handle, path_bytes(path)))
+
+
+def load(path, **options):
+  """The agent in a file of save() or save_state(); options override what the file says."""
+  handle = ctypes.c_void_p()
+  check(lib.bfm_agent_load(ctypes.byref(handle), path_bytes(path), options_json(options)))
+  agent = Agent.__new__(Agent)
+  agent._bind(handle)
+  return agent
