@@ -1,0 +1,16 @@
+// Rewards of many stored states, over threads.
+
+#ifndef BFM_ENVS_BULK_H
+#define BFM_ENVS_BULK_H
+
+#include "core/threads.h"
+#include "envs/reward.h"
+
+// out[i] = the expression at state (qpos[i], qvel[i], act[i]); qpos [n, nq], qvel [n, nv], act [n, na].
+// qvel and act may be NULL: zeros. Controls are zero and actuation is off, as after dm_control's
+// reset_context. threads may be NULL: the calling thread alone.
+int rewards_bulk(const mjModel *model, const Alias *aliases, const char *expression, int64_t n,
+                 const double *qpos, const double *qvel, const double *act, Threads *threads,
+                 double *out);
+
+#endif
