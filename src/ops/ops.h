@@ -1,0 +1,433 @@
+// The operations training needs, on one of two machines: the CPU (oneDNN, linked in) or a GPU
+// (cuBLASLt and kernels, a plugin). Networks and agents are written once, on these.
+//
+// Every operation takes one struct of named arguments: a call site reads like a sentence, the CPU
+// hands the struct to its threads, CUDA hands it to its kernel. Pointers are to the device's memory.
+// Operations run in the order of their calls and do not wait: sync() or download() does.
+//
+// Letters: R replicas, M members, G = R·M groups (the leading axis of a batched product), N rows of
+// a batch, d length of z, K blocks, I groups of equal z with J = N/I rows each.
+// T is the type of activations and of the weights' working copies: float32 or bfloat16.
+// Products sum in float32; parameters, gradients of parameters, losses are float32.
+
+#ifndef BFM_OPS_OPS_H
+#define BFM_OPS_OPS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+typedef enum { F32, BF16 } Type;
+
+static inline size_t type_size(Type type) { return type == F32 ? 4 : 2; }
+
+// unit u of n belongs to block floor(u·K/n): blocks are contiguous and as even as can be
+static inline int64_t block_start(int64_t block, int64_t n, int64_t K) {
+  return (block * n + K - 1) / K;
+}
+
+// ------------------------------- products --------------------------------------------------------
+
+typedef enum {
+  EPILOGUE_NONE,       // C = A·B
+  EPILOGUE_ADD,        // C += A·B
+  EPILOGUE_BIAS,       // C = A·B + bias
+  EPILOGUE_BIAS_RELU,  // C = max(A·B + bias, 0)
+  EPILOGUE_RELU_GRAD,  // C = A·B where relu > 0, else 0
+} Epilogue;
+
+// C[m,n] = A[m,k]·B[k,n] for each g in 0 … batch-1. Group g reads A at a + (g / share_a)·stride_a and
+// so on: share > 1 lets consecutive groups use one operand. share_c > 1: their products are summed.
+typedef struct {
+  int64_t m, n, k;
+  int transpose_a;  // A is stored [k, m]
+  int transpose_b;  // B is stored [n, k]
+  Type type;        // of A and B
+  Type type_c;      // of C and relu
+  Epilogue epilogue;
+  const void *a, *b;
+  void *c;
+  int64_t lda, ldb, ldc;
+  int64_t batch, stride_a, stride_b, stride_c;
+  int64_t share_a, share_b, share_c;  // 0 counts as 1
+  const float *bias;                  // [n] a group, stride_bias apart
+  int64_t stride_bias;
+  const void *relu;  // the activations behind the gradient C: same layout and type as C
+} Gemm;
+
+// db[g, :] = sum over rows of dy[g, :, :]
+typedef struct {
+  float *db;
+  const void *dy;  // T
+  int64_t groups, rows, cols, ld, stride;
+} BiasGrad;
+
+// ------------------------------- layers ----------------------------------------------------------
+
+// y = tanh(gain·x̂ + bias), x̂ = x normalized over each of K blocks of the row
+typedef struct {
+  void *y;        // T [G, stride rows, width]
+  const void *x;  // T, same layout
+  float *stats;   // [G, stride rows, K, 2]: mean, 1/std
+  const float *gain, *bias;  // [G, width]
+  int64_t groups, rows, row_stride, width, blocks;
+} NormTanh;
+
+// dx, dgain, dbias from dy; dx may be dy. scratch: norm_scratch() floats
+typedef struct {
+  void *dx;  // T
+  const void *dy, *y, *x;
+  const float *stats, *gain;
+  float *dgain, *dbias;  // [G, width], or NULL: only dx
+  float *scratch;
+  int64_t groups, rows, row_stride, width, blocks;
+} NormTanhGrad;
+
+#define NORM_CHUNK 64  // rows summed in one piece: fixes the order of the sums
+
+static inline int64_t norm_scratch(int64_t groups, int64_t rows, int64_t width) {
+  return groups * ((rows + NORM_CHUNK - 1) / NORM_CHUNK) * width * 2;
+}
+
+// out[r, copy, row0 + i, :] = [a[r, i, :], b[r, i, :]] as T; b may be NULL
+typedef struct {
+  void *out;
+  const float *a, *b;
+  int64_t a_cols, b_cols;
+  int64_t groups, copies, rows;
+  int64_t row0, row_stride;  // rows of out from one copy to the next: row_stride
+} Pack;
+
+// out[i, :cols] = in[i, :cols], T, with leading dimensions
+typedef struct {
+  void *out;
+  const void *in;
+  int64_t groups, rows, cols, ld_out, ld_in, stride_out, stride_in;
+} CopyColumns;
+
+// out[i, j] = in[i, columns[j]], float32
+typedef struct {
+  float *out;
+  const float *in;
+  const int32_t *columns;
+  int64_t rows, in_cols, out_cols;
+} SelectColumns;
+
+// mu = tanh(x), act = clip(mu + clip(sigma·noise, ±noise_clip), ±1); noise NULL: act = mu
+typedef struct {
+  float *mu, *act;  // act may be NULL
+  const float *x, *noise;
+  int64_t count;
+  float sigma, noise_clip;
+} PolicyAction;
+
+// y_k = √d_k · x_k/‖x_k‖ for each block k of the row
+typedef struct {
+  float *y;
+  const float *x;
+  int64_t rows, d, blocks;
+} BlockNorm;
+
+typedef struct {
+  float *dx;  // may be dy
+  const float *dy, *x;
+  int64_t rows, d, blocks;
+} BlockNormGrad;
+
+// residual normalization of z for B: y_k = √(d_1+…+d_k) · z_k/‖z_1..k‖
+typedef struct {
+  float *y;
+  const float *z;
+  int64_t rows, d, blocks;
+} ResidualNorm;
+
+// ------------------------------- draws -----------------------------------------------------------
+
+// keyed by (seeds[r], stream, *step): element i of replica r is draw i
+typedef struct {
+  float *out;  // [R, count]
+  const uint64_t *seeds;
+  const int64_t *step;
+  uint32_t stream;
+  int64_t replicas, count;
+} Draw;
+
+typedef struct {
+  int32_t *out;  // [R, count], each in [0, below)
+  const uint64_t *seeds;
+  const int64_t *step;
+  uint32_t stream;
+  int64_t replicas, count, below;
+} DrawIndex;
+
+// out[r, i, :] = in[r·in_stride + index[r, i], :]; in_stride 0: one source for all replicas
+typedef struct {
+  float *out;
+  const float *in;
+  const int32_t *index;
+  int64_t replicas, rows, cols, in_stride;
+} Gather;
+
+// z[r, j] for row j in group i = j / (rows/draws): √d·v/‖v‖ with v = states[r, index[r, i]] where
+// choice[r, i] < mix, else normal[r, i]
+typedef struct {
+  float *z;                                // [R, rows, d]
+  const float *normal;                     // [R, draws, d]
+  const float *choice;                     // [R, draws]
+  const float *states;                     // [R, state_rows, d]: B of some states; NULL: none
+  const int32_t *index;                    // [R, draws]; NULL: draw i takes state i
+  int64_t replicas, rows, draws, d, state_rows;
+  float mix;
+} MixZ;
+
+// z[r, j] = pool[r, (*step·draws + j/(rows/draws)) mod pool_rows]
+typedef struct {
+  float *z;           // [R, rows, d]
+  const float *pool;  // [R, pool_rows, d]
+  const int64_t *step;
+  int64_t replicas, rows, draws, d, pool_rows;
+} PoolZ;
+
+// z/‖z‖·√d, row by row
+typedef struct {
+  float *z;
+  int64_t rows, d;
+} NormalizeZ;
+
+// ------------------------------- losses ----------------------------------------------------------
+// Each writes one float a replica: loss[r·loss_stride].
+
+// out[g, i] = a[g, i]·z[g / members, i], dot products of rows
+typedef struct {
+  float *out;      // [R·members, N]
+  const float *a;  // [R·members, row_stride, d]
+  const float *z;  // [R, N, d]
+  int64_t replicas, members, rows, row_stride, d;
+} RowDot;
+
+// mean over members
+typedef struct {
+  float *out;      // [R, N, d]
+  const float *a;  // [R·M, N, d]
+  int64_t replicas, members, count;
+} MeanMembers;
+
+// ½·mean_{j≠k} (M_jk − γ_j·T_jk)² − mean_j M_jj, summed over members and averaged over the I groups;
+// M becomes the loss's gradient by M. T_jk is the min over its members.
+typedef struct {
+  float *m;        // [R, M, I, J, J]
+  const float *t;  // [R, t_members, I, J, J]
+  const float *discount;  // [R, I·J]
+  float gamma;
+  float *loss;
+  int64_t loss_stride;
+  float *scratch;  // R·M·I·J floats
+  int64_t replicas, members, t_members, groups, rows;  // groups I, rows J
+} FbLoss;
+
+// ½·mean_{j≠k} C_jk² − mean_j C_jj with C = B·Bᵀ; C becomes scale times the gradient by C, made
+// symmetric: dB = C·B is the whole gradient
+typedef struct {
+  float *c;  // [R, I, J, J]
+  float scale;
+  float *loss;
+  int64_t loss_stride;
+  float *scratch;  // R·I·J floats
+  int64_t replicas, groups, rows;
+} OrthoLoss;
+
+// weights of advantage-weighted regression over each replica's batch:
+// A = mean_m (or Σ_m) q − base_m q_pi, w = softmax(min(A/β, clip)), iwis: w/max(1−w, 1e-6) scaled to sum 1
+typedef struct {
+  float *w;                 // [R, N]
+  const float *q, *q_pi;    // [R, M, q_stride], N rows used
+  float *advantage;         // [R, N], for the log; or NULL
+  int64_t replicas, members, rows, q_stride;
+  float beta, clip;
+  int sum_members, mean_base, iwis;
+} AwWeights;
+
+// Σ_j w_j·‖a_j − mu_j‖²/(2σ²); dx: gradient by the input of mu = tanh(x)
+typedef struct {
+  float *dx;  // [R, N, act]
+  const float *w, *act, *mu;
+  float *loss;
+  int64_t loss_stride;
+  int64_t replicas, rows, act_dim, mu_stride;  // mu: [R, mu_stride rows, act]
+  float sigma;
+} AwLoss;
+
+// −mean_j min_m q_pi; df[r, m, j] = −z_j/N for the member of the min, 0 for the others
+typedef struct {
+  float *df;          // [R, M, df_stride, d]
+  const float *q_pi;  // [R, M, q_stride]
+  const float *z;     // [R, N, d]
+  float *loss;
+  int64_t loss_stride;
+  int64_t replicas, members, rows, q_stride, df_stride, d;
+} Td3Loss;
+
+// dx[r, j] = (1 − mu²)·Σ_m dxa[r, m, j, obs …]: from F's first input back to the policy's output
+typedef struct {
+  float *dx;        // [R, N, act]
+  const void *dxa;  // T [R, copies, row_stride, obs+act]
+  const float *mu;  // [R, mu_stride, act]
+  int64_t replicas, copies, rows, row_stride, obs_dim, act_dim, mu_stride;
+} Td3ActionGrad;
+
+// mean_j ‖φ(s_j) − φ(s'_j)‖² with phi [R, 2N, d]: rows s, then rows s'
+typedef struct {
+  float *dphi;
+  const float *phi;
+  float *loss;
+  int64_t loss_stride;
+  float *scratch;  // R·N floats
+  int64_t replicas, rows, d;
+} LapLoss;
+
+// Σ_m ½·mean_j (q_mj − φ(s'_j)·z − γ_j·q'_j)², q' the mean or min over members; dpsi = residual·z/N
+typedef struct {
+  float *dpsi;                 // [R, M, dpsi_stride, d]
+  const float *q;              // [R, M, q_stride]
+  const float *q_target;       // [R, M, N]
+  const float *phi_z;          // [R, N]
+  const float *z, *discount;   // [R, N, d], [R, N]
+  float gamma;
+  float *loss;
+  int64_t loss_stride;
+  int64_t replicas, members, rows, q_stride, dpsi_stride, d;
+  int min_target;
+} PsiLoss;
+
+// ------------------------------- parameters ------------------------------------------------------
+
+// Adam; copy (T, may be NULL) receives the new value. *step counts from 0 at the first update.
+typedef struct {
+  float *param, *m, *v;
+  const float *grad;
+  void *copy;
+  const int64_t *step;
+  int64_t count;
+  float lr, beta1, beta2, epsilon;
+} Adam;
+
+// target += tau·(param − target); copy as in Adam
+typedef struct {
+  float *target;
+  const float *param;
+  void *copy;
+  int64_t count;
+  float tau;
+} Polyak;
+
+// out = in where mask (repeating every `period` elements) is 1, else 0. out: T or, with out_f32, float32
+typedef struct {
+  void *out;
+  const float *in;
+  const uint8_t *mask;  // NULL: all ones
+  int64_t count, period;
+  int out_f32;
+} MaskedCopy;
+
+// ------------------------------- acting ----------------------------------------------------------
+
+// candidates[i·samples + k] = clip(mu_i + σ·normal, ±1), keyed by (seed, STREAM_ES, step)
+typedef struct {
+  float *out;
+  const float *mu;
+  uint64_t seed, step;
+  int64_t rows, samples, act_dim, first_row;  // first_row: number of row 0 in the whole call
+  float sigma;
+} EsSample;
+
+// act[i] = candidates[i, argmax_k mean_m q[m, i·samples + k]]
+typedef struct {
+  float *act;
+  const float *candidates, *q;
+  int64_t rows, samples, act_dim, members, q_stride;
+} EsPick;
+
+// out[j] (+)= Σ_i w_i·x[i, col0 + j], summed in double over fixed chunks
+typedef struct {
+  double *out;     // [cols], accumulated
+  const float *w;  // [rows]
+  const float *x;
+  int64_t rows, ld, cols;
+} WeightedSum;
+
+// ------------------------------- the machine -----------------------------------------------------
+
+typedef struct Ops Ops;
+typedef struct OpsGraph OpsGraph;
+
+struct Ops {
+  const char *name;  // "cpu", "cuda:0 NVIDIA H200"
+  Type type;         // T
+
+  // memory; upload and download are complete when they return
+  int (*alloc)(Ops *ops, void **memory, size_t bytes);  // zeroed
+  void (*release)(Ops *ops, void *memory);
+  int (*upload)(Ops *ops, void *to, const void *from, size_t bytes);
+  int (*download)(Ops *ops, void *to, const void *from, size_t bytes);
+  void (*copy)(Ops *ops, void *to, const void *from, size_t bytes);
+  void (*zero)(Ops *ops, void *to, size_t bytes);
+  int (*sync)(Ops *ops);  // reports errors of everything before it
+  void (*close)(Ops *ops);
+
+  // side by side: operations after lane(i) belong to lane i (0 … 3); lane 0 is the main line.
+  // fork(i): lane i waits for what lane 0 has so far; join(i): lane 0 waits for lane i.
+  void (*lane)(Ops *ops, int lane);
+  void (*fork)(Ops *ops, int lane);
+  void (*join)(Ops *ops, int lane);
+
+  // record what body() calls and replay it; the CPU calls body() again
+  int (*record)(Ops *ops, OpsGraph **graph, void (*body)(void *context), void *context);
+  int (*replay)(Ops *ops, OpsGraph *graph, int64_t times);
+  void (*forget)(Ops *ops, OpsGraph *graph);
+
+  void (*gemm)(Ops *ops, const Gemm *x);
+  void (*bias_grad)(Ops *ops, const BiasGrad *x);
+  void (*norm_tanh)(Ops *ops, const NormTanh *x);
+  void (*norm_tanh_grad)(Ops *ops, const NormTanhGrad *x);
+  void (*pack)(Ops *ops, const Pack *x);
+  void (*copy_columns)(Ops *ops, const CopyColumns *x);
+  void (*select_columns)(Ops *ops, const SelectColumns *x);
+  void (*policy_action)(Ops *ops, const PolicyAction *x);
+  void (*block_norm)(Ops *ops, const BlockNorm *x);
+  void (*block_norm_grad)(Ops *ops, const BlockNormGrad *x);
+  void (*residual_norm)(Ops *ops, const ResidualNorm *x);
+
+  void (*draw_normal)(Ops *ops, const Draw *x);
+  void (*draw_uniform)(Ops *ops, const Draw *x);
+  void (*draw_index)(Ops *ops, const DrawIndex *x);
+  void (*gather)(Ops *ops, const Gather *x);
+  void (*mix_z)(Ops *ops, const MixZ *x);
+  void (*pool_z)(Ops *ops, const PoolZ *x);
+  void (*normalize_z)(Ops *ops, const NormalizeZ *x);
+
+  void (*row_dot)(Ops *ops, const RowDot *x);
+  void (*mean_members)(Ops *ops, const MeanMembers *x);
+  void (*fb_loss)(Ops *ops, const FbLoss *x);
+  void (*ortho_loss)(Ops *ops, const OrthoLoss *x);
+  void (*aw_weights)(Ops *ops, const AwWeights *x);
+  void (*aw_loss)(Ops *ops, const AwLoss *x);
+  void (*td3_loss)(Ops *ops, const Td3Loss *x);
+  void (*td3_action_grad)(Ops *ops, const Td3ActionGrad *x);
+  void (*lap_loss)(Ops *ops, const LapLoss *x);
+  void (*psi_loss)(Ops *ops, const PsiLoss *x);
+
+  void (*adam)(Ops *ops, const Adam *x);
+  void (*polyak)(Ops *ops, const Polyak *x);
+  void (*masked_copy)(Ops *ops, const MaskedCopy *x);
+  void (*increment)(Ops *ops, int64_t *counter);
+
+  void (*es_sample)(Ops *ops, const EsSample *x);
+  void (*es_pick)(Ops *ops, const EsPick *x);
+  void (*weighted_sum)(Ops *ops, const WeightedSum *x);
+};
+
+// device: "cpu", "cuda", "cuda:1" or "auto" (a GPU where one answers); threads: of the CPU, 0 all cores
+int ops_open(Ops **ops, const char *device, Type type, int threads);
+
+int ops_open_cpu(Ops **ops, Type type, int threads);
+
+#endif
