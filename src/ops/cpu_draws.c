@@ -1,0 +1,156 @@
+// The CPU backend's draws: batches, z, noise, and the candidates of evaluation-based sampling.
+// A value depends on its seed, stream, step and index only, never on who computes it.
+
+#include "core/rng.h"
+#include "ops/cpu.h"
+
+#define ARGS(Type_) const Type_ *x = ((Job *)job)->x; (void)worker
+#define CHUNK_DRAWS 1024  // a multiple of 4: a block of random words is not cut
+
+static void draw_normal_task(void *job, int64_t task, int worker) {
+  ARGS(Draw);
+  int64_t pieces = chunks(x->count, CHUNK_DRAWS), r = task / pieces;
+  int64_t begin = task % pieces * CHUNK_DRAWS, end = min64(begin + CHUNK_DRAWS, x->count);
+  float *out = x->out + r * x->count;
+  for (int64_t i = begin; i < end; i += 4) {
+    Philox p = philox(x->seeds[r], x->stream, (uint64_t)*x->step, (uint32_t)(i / 4));
+    float v[4];
+    philox_normal(p.v[0], p.v[1], &v[0], &v[1]);
+    philox_normal(p.v[2], p.v[3], &v[2], &v[3]);
+    for (int64_t j = i; j < min64(i + 4, end); j++) out[j] = v[j - i];
+  }
+}
+
+static void draw_normal(Ops *ops, const Draw *x) {
+  cpu_run(ops, x, x->replicas * chunks(x->count, CHUNK_DRAWS), draw_normal_task);
+}
+
+static void draw_uniform_task(void *job, int64_t task, int worker) {
+  ARGS(Draw);
+  int64_t pieces = chunks(x->count, CHUNK_DRAWS), r = task / pieces;
+  int64_t begin = task % pieces * CHUNK_DRAWS, end = min64(begin + CHUNK_DRAWS, x->count);
+  for (int64_t i = begin; i < end; i++) {
+    x->out[r * x->count + i] = random_uniform(x->seeds[r], x->stream, (uint64_t)*x->step, i);
+  }
+}
+
+static void draw_uniform(Ops *ops, const Draw *x) {
+  cpu_run(ops, x, x->replicas * chunks(x->count, CHUNK_DRAWS), draw_uniform_task);
+}
+
+static void draw_index_task(void *job, int64_t task, int worker) {
+  ARGS(DrawIndex);
+  for (int64_t i = 0; i < x->count; i++) {
+    x->out[task * x->count + i] =
+        (int32_t)random_below(x->seeds[task], x->stream, (uint64_t)*x->step, i, (uint64_t)x->below);
+  }
+}
+
+static void draw_index(Ops *ops, const DrawIndex *x) {
+  cpu_run(ops, x, x->replicas, draw_index_task);
+}
+
+static void gather_task(void *job, int64_t task, int worker) {
+  ARGS(Gather);
+  int64_t pieces = chunks(x->rows, CHUNK_ROWS), r = task / pieces;
+  int64_t begin = task % pieces * CHUNK_ROWS, end = min64(begin + CHUNK_ROWS, x->rows);
+  for (int64_t i = begin; i < end; i++) {
+    memcpy(x->out + (r * x->rows + i) * x->cols,
+           x->in + (r * x->in_stride + x->index[r * x->rows + i]) * x->cols,
+           x->cols * sizeof *x->out);
+  }
+}
+
+static void gather(Ops *ops, const Gather *x) {
+  cpu_run(ops, x, x->replicas * chunks(x->rows, CHUNK_ROWS), gather_task);
+}
+
+// ------------------------------- z ---------------------------------------------------------------
+
+static void to_sphere(float *z, const float *v, int64_t d) {
+  float scale = sqrtf(d) / fmaxf(sqrtf(dot_of(v, v, d)), 1e-12f);
+  for (int64_t j = 0; j < d; j++) z[j] = v[j] * scale;
+}
+
+static void mix_z_task(void *job, int64_t task, int worker) {
+  ARGS(MixZ);
+  int64_t r = task / x->draws, repeat = x->rows / x->draws;
+  int use_state = x->states && x->choice[task] < x->mix;
+  const float *v = x->normal + task * x->d;
+  if (use_state) {
+    int64_t state = x->index ? x->index[task] : task % x->draws;
+    v = x->states + (r * x->state_rows + state) * x->d;
+  }
+  float *z = x->z + task * repeat * x->d;
+  to_sphere(z, v, x->d);
+  for (int64_t i = 1; i < repeat; i++) memcpy(z + i * x->d, z, x->d * sizeof *z);
+}
+
+static void mix_z(Ops *ops, const MixZ *x) { cpu_run(ops, x, x->replicas * x->draws, mix_z_task); }
+
+static void pool_z_task(void *job, int64_t task, int worker) {
+  ARGS(PoolZ);
+  int64_t r = task / x->draws, i = task % x->draws, repeat = x->rows / x->draws;
+  int64_t entry = (*x->step * x->draws + i) % x->pool_rows;
+  for (int64_t j = 0; j < repeat; j++) {
+    memcpy(x->z + (task * repeat + j) * x->d, x->pool + (r * x->pool_rows + entry) * x->d,
+           x->d * sizeof *x->z);
+  }
+}
+
+static void pool_z(Ops *ops, const PoolZ *x) { cpu_run(ops, x, x->replicas * x->draws, pool_z_task); }
+
+static void normalize_z_task(void *job, int64_t task, int worker) {
+  ARGS(NormalizeZ);
+  int64_t end = min64((task + 1) * CHUNK_ROWS, x->rows);
+  for (int64_t i = task * CHUNK_ROWS; i < end; i++) to_sphere(x->z + i * x->d, x->z + i * x->d, x->d);
+}
+
+static void normalize_z(Ops *ops, const NormalizeZ *x) {
+  cpu_run(ops, x, chunks(x->rows, CHUNK_ROWS), normalize_z_task);
+}
+
+// ------------------------------- evaluation-based sampling ---------------------------------------
+
+static void es_sample_task(void *job, int64_t task, int worker) {
+  ARGS(EsSample);
+  int64_t n = x->samples * x->act_dim;
+  const float *mu = x->mu + task * x->act_dim;
+  for (int64_t i = 0; i < n; i++) {
+    float a = mu[i % x->act_dim] + x->sigma * random_normal(x->seed, STREAM_ES, x->step,
+                                                            (x->first_row + task) * n + i);
+    x->out[task * n + i] = a > 1 ? 1 : a < -1 ? -1 : a;
+  }
+}
+
+static void es_sample(Ops *ops, const EsSample *x) { cpu_run(ops, x, x->rows, es_sample_task); }
+
+static void es_pick_task(void *job, int64_t task, int worker) {
+  ARGS(EsPick);
+  int64_t best = 0;
+  float best_q = -INFINITY;
+  for (int64_t k = 0; k < x->samples; k++) {
+    float q = 0;
+    for (int64_t m = 0; m < x->members; m++) q += x->q[m * x->q_stride + task * x->samples + k];
+    if (q > best_q) {
+      best_q = q;
+      best = k;
+    }
+  }
+  memcpy(x->act + task * x->act_dim, x->candidates + (task * x->samples + best) * x->act_dim,
+         x->act_dim * sizeof *x->act);
+}
+
+static void es_pick(Ops *ops, const EsPick *x) { cpu_run(ops, x, x->rows, es_pick_task); }
+
+void cpu_draws(Ops *ops) {
+  ops->draw_normal = draw_normal;
+  ops->draw_uniform = draw_uniform;
+  ops->draw_index = draw_index;
+  ops->gather = gather;
+  ops->mix_z = mix_z;
+  ops->pool_z = pool_z;
+  ops->normalize_z = normalize_z;
+  ops->es_sample = es_sample;
+  ops->es_pick = es_pick;
+}

@@ -1,0 +1,329 @@
+// The CPU backend's layers and parameter updates. Sums over rows are taken in chunks of fixed size
+// and then in the order of the chunks: the same bits for any number of threads.
+
+#include "ops/cpu.h"
+
+#define ARGS(Type_) const Type_ *x = ((Job *)job)->x; const Type type = ((Job *)job)->cpu->ops.type; (void)type; (void)worker
+
+// ------------------------------- bias ------------------------------------------------------------
+
+#define BIAS_COLUMNS 64
+
+static void bias_grad_task(void *job, int64_t task, int worker) {
+  ARGS(BiasGrad);
+  int64_t pieces = chunks(x->cols, BIAS_COLUMNS);
+  int64_t group = task / pieces, col = task % pieces * BIAS_COLUMNS;
+  int64_t n = min64(BIAS_COLUMNS, x->cols - col);
+  float sum[BIAS_COLUMNS] = {0}, buffer[BIAS_COLUMNS];
+  for (int64_t i = 0; i < x->rows; i++) {
+    const float *dy = row_read(x->dy, type, group * x->stride + i * x->ld + col, n, buffer);
+    for (int64_t j = 0; j < n; j++) sum[j] += dy[j];
+  }
+  memcpy(x->db + group * x->cols + col, sum, n * sizeof *sum);
+}
+
+static void bias_grad(Ops *ops, const BiasGrad *x) {
+  cpu_run(ops, x, x->groups * chunks(x->cols, BIAS_COLUMNS), bias_grad_task);
+}
+
+// ------------------------------- layer norm and tanh ---------------------------------------------
+
+static void norm_tanh_task(void *job, int64_t task, int worker) {
+  ARGS(NormTanh);
+  int64_t pieces = chunks(x->rows, CHUNK_ROWS);
+  int64_t group = task / pieces, row = task % pieces * CHUNK_ROWS;
+  int64_t end = min64(row + CHUNK_ROWS, x->rows);
+  const float *gain = x->gain + group * x->width, *bias = x->bias + group * x->width;
+  float in_buffer[MAX_WIDTH], out_buffer[MAX_WIDTH];
+  for (; row < end; row++) {
+    int64_t at = (group * x->row_stride + row) * x->width;
+    const float *in = row_read(x->x, type, at, x->width, in_buffer);
+    float *out = row_target(x->y, type, at, out_buffer);
+    for (int64_t k = 0; k < x->blocks; k++) {
+      int64_t lo = block_start(k, x->width, x->blocks), hi = block_start(k + 1, x->width, x->blocks);
+      float mean = sum_of(in + lo, hi - lo) / (hi - lo), square = 0;
+#pragma omp simd reduction(+ : square)
+      for (int64_t j = lo; j < hi; j++) square += (in[j] - mean) * (in[j] - mean);
+      float scale = 1.0f / sqrtf(square / (hi - lo) + 1e-5f);
+      for (int64_t j = lo; j < hi; j++) {
+        out[j] = tanh_fast((in[j] - mean) * scale * gain[j] + bias[j]);
+      }
+      float *stats = x->stats + ((group * x->row_stride + row) * x->blocks + k) * 2;
+      stats[0] = mean;
+      stats[1] = scale;
+    }
+    row_write(x->y, type, at, x->width, out);
+  }
+}
+
+static void norm_tanh(Ops *ops, const NormTanh *x) {
+  cpu_run(ops, x, x->groups * chunks(x->rows, CHUNK_ROWS), norm_tanh_task);
+}
+
+static void norm_tanh_grad_task(void *job, int64_t task, int worker) {
+  ARGS(NormTanhGrad);
+  int64_t pieces = chunks(x->rows, CHUNK_ROWS);
+  int64_t group = task / pieces, piece = task % pieces, row = piece * CHUNK_ROWS;
+  int64_t end = min64(row + CHUNK_ROWS, x->rows);
+  const float *gain = x->gain + group * x->width;
+  float *sums = x->dgain ? x->scratch + (group * pieces + piece) * x->width * 2 : NULL;
+  if (sums) memset(sums, 0, x->width * 2 * sizeof *sums);
+  float in_buffer[MAX_WIDTH], y_buffer[MAX_WIDTH], dy_buffer[MAX_WIDTH], out_buffer[MAX_WIDTH];
+  for (; row < end; row++) {
+    int64_t at = (group * x->row_stride + row) * x->width;
+    const float *in = row_read(x->x, type, at, x->width, in_buffer);
+    const float *y = row_read(x->y, type, at, x->width, y_buffer);
+    const float *dy = row_read(x->dy, type, at, x->width, dy_buffer);
+    float *dx = row_target(x->dx, type, at, out_buffer);
+    for (int64_t k = 0; k < x->blocks; k++) {
+      int64_t lo = block_start(k, x->width, x->blocks), hi = block_start(k + 1, x->width, x->blocks);
+      const float *stats = x->stats + ((group * x->row_stride + row) * x->blocks + k) * 2;
+      float mean = stats[0], scale = stats[1], sum = 0, sum_hat = 0;
+#pragma omp simd reduction(+ : sum, sum_hat)
+      for (int64_t j = lo; j < hi; j++) {
+        float g = dy[j] * (1 - y[j] * y[j]), hat = (in[j] - mean) * scale;
+        if (sums) {
+          sums[j] += g * hat;
+          sums[x->width + j] += g;
+        }
+        g *= gain[j];
+        sum += g;
+        sum_hat += g * hat;
+        dx[j] = g;
+      }
+      sum /= hi - lo;
+      sum_hat /= hi - lo;
+      for (int64_t j = lo; j < hi; j++) {
+        dx[j] = scale * (dx[j] - sum - (in[j] - mean) * scale * sum_hat);
+      }
+    }
+    row_write(x->dx, type, at, x->width, dx);
+  }
+}
+
+static void norm_sums_task(void *job, int64_t task, int worker) {
+  ARGS(NormTanhGrad);
+  int64_t pieces = chunks(x->rows, CHUNK_ROWS);
+  float *dgain = x->dgain + task * x->width, *dbias = x->dbias + task * x->width;
+  memset(dgain, 0, x->width * sizeof *dgain);
+  memset(dbias, 0, x->width * sizeof *dbias);
+  for (int64_t i = 0; i < pieces; i++) {
+    const float *sums = x->scratch + (task * pieces + i) * x->width * 2;
+    for (int64_t j = 0; j < x->width; j++) {
+      dgain[j] += sums[j];
+      dbias[j] += sums[x->width + j];
+    }
+  }
+}
+
+static void norm_tanh_grad(Ops *ops, const NormTanhGrad *x) {
+  cpu_run(ops, x, x->groups * chunks(x->rows, CHUNK_ROWS), norm_tanh_grad_task);
+  if (x->dgain) cpu_run(ops, x, x->groups, norm_sums_task);
+}
+
+// ------------------------------- moving ----------------------------------------------------------
+
+static void pack_task(void *job, int64_t task, int worker) {
+  ARGS(Pack);
+  int64_t pieces = chunks(x->rows, CHUNK_ROWS);
+  int64_t copy = task / pieces, row = task % pieces * CHUNK_ROWS;
+  int64_t end = min64(row + CHUNK_ROWS, x->rows), width = x->a_cols + x->b_cols;
+  int64_t group = copy / x->copies;
+  float buffer[MAX_WIDTH];
+  for (; row < end; row++) {
+    int64_t at = (copy * x->row_stride + x->row0 + row) * width;
+    float *out = row_target(x->out, type, at, buffer);
+    memcpy(out, x->a + (group * x->rows + row) * x->a_cols, x->a_cols * sizeof *out);
+    if (x->b) {
+      memcpy(out + x->a_cols, x->b + (group * x->rows + row) * x->b_cols, x->b_cols * sizeof *out);
+    }
+    row_write(x->out, type, at, width, out);
+  }
+}
+
+static void pack(Ops *ops, const Pack *x) {
+  cpu_run(ops, x, x->groups * x->copies * chunks(x->rows, CHUNK_ROWS), pack_task);
+}
+
+static void copy_columns_task(void *job, int64_t task, int worker) {
+  ARGS(CopyColumns);
+  int64_t pieces = chunks(x->rows, CHUNK_ROWS);
+  int64_t group = task / pieces, row = task % pieces * CHUNK_ROWS;
+  int64_t end = min64(row + CHUNK_ROWS, x->rows);
+  size_t size = type_size(type);
+  for (; row < end; row++) {
+    memcpy((char *)x->out + (group * x->stride_out + row * x->ld_out) * size,
+           (const char *)x->in + (group * x->stride_in + row * x->ld_in) * size, x->cols * size);
+  }
+}
+
+static void copy_columns(Ops *ops, const CopyColumns *x) {
+  cpu_run(ops, x, x->groups * chunks(x->rows, CHUNK_ROWS), copy_columns_task);
+}
+
+static void select_columns_task(void *job, int64_t task, int worker) {
+  ARGS(SelectColumns);
+  int64_t end = min64((task + 1) * CHUNK_ROWS, x->rows);
+  for (int64_t i = task * CHUNK_ROWS; i < end; i++) {
+    for (int64_t j = 0; j < x->out_cols; j++) {
+      x->out[i * x->out_cols + j] = x->in[i * x->in_cols + x->columns[j]];
+    }
+  }
+}
+
+static void select_columns(Ops *ops, const SelectColumns *x) {
+  cpu_run(ops, x, chunks(x->rows, CHUNK_ROWS), select_columns_task);
+}
+
+// ------------------------------- outputs of the networks -----------------------------------------
+
+static float clip(float x, float limit) { return x > limit ? limit : x < -limit ? -limit : x; }
+
+static void policy_action_task(void *job, int64_t task, int worker) {
+  ARGS(PolicyAction);
+  int64_t end = min64((task + 1) * CHUNK_VALUES, x->count);
+  for (int64_t i = task * CHUNK_VALUES; i < end; i++) {
+    float mu = tanh_fast(x->x[i]);
+    x->mu[i] = mu;
+    if (!x->act) continue;
+    float noise = x->noise ? clip(x->sigma * x->noise[i], x->noise_clip) : 0;
+    x->act[i] = clip(mu + noise, 1);
+  }
+}
+
+static void policy_action(Ops *ops, const PolicyAction *x) {
+  cpu_run(ops, x, chunks(x->count, CHUNK_VALUES), policy_action_task);
+}
+
+#define MIN_NORM 1e-12f  // keeps a zero row finite
+
+static void block_norm_task(void *job, int64_t task, int worker) {
+  ARGS(BlockNorm);
+  int64_t end = min64((task + 1) * CHUNK_ROWS, x->rows);
+  for (int64_t i = task * CHUNK_ROWS; i < end; i++) {
+    for (int64_t k = 0; k < x->blocks; k++) {
+      int64_t lo = block_start(k, x->d, x->blocks), n = block_start(k + 1, x->d, x->blocks) - lo;
+      const float *in = x->x + i * x->d + lo;
+      float scale = sqrtf(n) / fmaxf(sqrtf(dot_of(in, in, n)), MIN_NORM);
+      for (int64_t j = 0; j < n; j++) x->y[i * x->d + lo + j] = in[j] * scale;
+    }
+  }
+}
+
+static void block_norm(Ops *ops, const BlockNorm *x) {
+  cpu_run(ops, x, chunks(x->rows, CHUNK_ROWS), block_norm_task);
+}
+
+static void block_norm_grad_task(void *job, int64_t task, int worker) {
+  ARGS(BlockNormGrad);
+  int64_t end = min64((task + 1) * CHUNK_ROWS, x->rows);
+  for (int64_t i = task * CHUNK_ROWS; i < end; i++) {
+    for (int64_t k = 0; k < x->blocks; k++) {
+      int64_t lo = block_start(k, x->d, x->blocks), n = block_start(k + 1, x->d, x->blocks) - lo;
+      const float *in = x->x + i * x->d + lo, *dy = x->dy + i * x->d + lo;
+      float norm = fmaxf(sqrtf(dot_of(in, in, n)), MIN_NORM), scale = sqrtf(n) / norm;
+      float along = dot_of(in, dy, n) / (norm * norm);
+      for (int64_t j = 0; j < n; j++) x->dx[i * x->d + lo + j] = scale * (dy[j] - in[j] * along);
+    }
+  }
+}
+
+static void block_norm_grad(Ops *ops, const BlockNormGrad *x) {
+  cpu_run(ops, x, chunks(x->rows, CHUNK_ROWS), block_norm_grad_task);
+}
+
+static void residual_norm_task(void *job, int64_t task, int worker) {
+  ARGS(ResidualNorm);
+  int64_t end = min64((task + 1) * CHUNK_ROWS, x->rows);
+  for (int64_t i = task * CHUNK_ROWS; i < end; i++) {
+    float square = 0;
+    for (int64_t k = 0; k < x->blocks; k++) {
+      int64_t lo = block_start(k, x->d, x->blocks), hi = block_start(k + 1, x->d, x->blocks);
+      const float *z = x->z + i * x->d + lo;
+      square += dot_of(z, z, hi - lo);
+      float scale = sqrtf(hi) / fmaxf(sqrtf(square), MIN_NORM);
+      for (int64_t j = 0; j < hi - lo; j++) x->y[i * x->d + lo + j] = z[j] * scale;
+    }
+  }
+}
+
+static void residual_norm(Ops *ops, const ResidualNorm *x) {
+  cpu_run(ops, x, chunks(x->rows, CHUNK_ROWS), residual_norm_task);
+}
+
+// ------------------------------- parameters ------------------------------------------------------
+
+static void adam_task(void *job, int64_t task, int worker) {
+  ARGS(Adam);
+  int64_t begin = task * CHUNK_VALUES, n = min64(CHUNK_VALUES, x->count - begin);
+  double t = (double)*x->step + 1;
+  float rate = (float)(x->lr / (1 - pow(x->beta1, t)));
+  float root = (float)(1 / sqrt(1 - pow(x->beta2, t)));
+  float beta1 = x->beta1, beta2 = x->beta2, epsilon = x->epsilon;
+  float *param = x->param + begin, *m = x->m + begin, *v = x->v + begin;
+  const float *grad = x->grad + begin;
+  for (int64_t i = 0; i < n; i++) {
+    float g = grad[i];
+    m[i] += (1 - beta1) * (g - m[i]);
+    v[i] = beta2 * v[i] + (1 - beta2) * g * g;
+    param[i] -= rate * m[i] / (sqrtf(v[i]) * root + epsilon);
+  }
+  if (x->copy && type == F32) memcpy((float *)x->copy + begin, param, n * sizeof *param);
+  if (x->copy) row_write(x->copy, type, begin, n, param);
+}
+
+static void adam(Ops *ops, const Adam *x) {
+  cpu_run(ops, x, chunks(x->count, CHUNK_VALUES), adam_task);
+}
+
+static void polyak_task(void *job, int64_t task, int worker) {
+  ARGS(Polyak);
+  int64_t begin = task * CHUNK_VALUES, n = min64(CHUNK_VALUES, x->count - begin);
+  float *target = x->target + begin, tau = x->tau;
+  const float *param = x->param + begin;
+  for (int64_t i = 0; i < n; i++) target[i] += tau * (param[i] - target[i]);
+  if (x->copy && type == F32) memcpy((float *)x->copy + begin, target, n * sizeof *target);
+  if (x->copy) row_write(x->copy, type, begin, n, target);
+}
+
+static void polyak(Ops *ops, const Polyak *x) {
+  cpu_run(ops, x, chunks(x->count, CHUNK_VALUES), polyak_task);
+}
+
+static void masked_copy_task(void *job, int64_t task, int worker) {
+  ARGS(MaskedCopy);
+  int64_t begin = task * CHUNK_VALUES, n = min64(CHUNK_VALUES, x->count - begin);
+  Type out_type = x->out_f32 ? F32 : type;
+  float buffer[CHUNK_VALUES];
+  float *out = row_target(x->out, out_type, begin, buffer);
+  for (int64_t i = 0; i < n; i++) {
+    out[i] = !x->mask || x->mask[(begin + i) % x->period] ? x->in[begin + i] : 0;
+  }
+  row_write(x->out, out_type, begin, n, out);
+}
+
+static void masked_copy(Ops *ops, const MaskedCopy *x) {
+  cpu_run(ops, x, chunks(x->count, CHUNK_VALUES), masked_copy_task);
+}
+
+static void increment(Ops *ops, int64_t *counter) {
+  (void)ops;
+  ++*counter;
+}
+
+void cpu_layers(Ops *ops) {
+  ops->bias_grad = bias_grad;
+  ops->norm_tanh = norm_tanh;
+  ops->norm_tanh_grad = norm_tanh_grad;
+  ops->pack = pack;
+  ops->copy_columns = copy_columns;
+  ops->select_columns = select_columns;
+  ops->policy_action = policy_action;
+  ops->block_norm = block_norm;
+  ops->block_norm_grad = block_norm_grad;
+  ops->residual_norm = residual_norm;
+  ops->adam = adam;
+  ops->polyak = polyak;
+  ops->masked_copy = masked_copy;
+  ops->increment = increment;
+}

@@ -1,0 +1,30 @@
+// oneDNN behind one small door: a matrix product on one thread, made once and run many times.
+// oneDNN 2 and 3 differ in how primitives are described; only onednn.c knows.
+
+#ifndef BFM_OPS_ONEDNN_H
+#define BFM_OPS_ONEDNN_H
+
+#include "core/status.h"
+#include "ops/ops.h"
+
+typedef struct {
+  int64_t m, n, k, lda, ldb, ldc;
+  int transpose_a, transpose_b;
+  Type type, type_c;
+  int bias, relu, add;  // C = A·B, + C with add, + bias, max(·, 0) with relu
+} ProductShape;
+
+typedef struct OneDnn OneDnn;
+typedef struct Product Product;
+
+int onednn_new(OneDnn **dnn, int workers);
+void onednn_free(OneDnn *dnn);
+
+// the product of this shape, made at the first call
+int onednn_product(OneDnn *dnn, const ProductShape *shape, Product **product);
+
+// from any thread, as `worker`
+int product_run(Product *product, int worker, const void *a, const void *b, void *c,
+                const float *bias);
+
+#endif
