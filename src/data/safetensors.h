@@ -10,7 +10,15 @@
 
 #include "core/status.h"
 
-typedef enum { TENSOR_F32, TENSOR_F64, TENSOR_I64, TENSOR_I32, TENSOR_U8, TENSOR_BF16, TENSOR_F16 } TensorType;
+typedef enum {
+  TENSOR_F32,
+  TENSOR_F64,
+  TENSOR_I64,
+  TENSOR_I32,
+  TENSOR_U8,
+  TENSOR_BF16,
+  TENSOR_F16
+} TensorType;
 
 #define TENSOR_MAX_DIMS 4
 
@@ -19,24 +27,31 @@ typedef struct {
   TensorType type;
   int dims;
   int64_t shape[TENSOR_MAX_DIMS];
-  const void *data;  // in a file: points into the mapping
+  const void *data;  // in a file: points into the mapping, aligned to the type
 } Tensor;
 
 size_t tensor_bytes(const Tensor *t);
 int64_t tensor_count(const Tensor *t);
+const char *tensor_type_name(TensorType type);  // "F32"
 
-// keys and values alternate, ending with NULL; tensors are written in the order given
-int safetensors_write(const char *path, const Tensor *tensors, int count, const char *const *metadata);
+// keys and values of the metadata alternate, ending with NULL (or metadata is NULL); tensors are
+// written in the order given, those with larger elements first so that all are aligned
+int safetensors_write(const char *path, const Tensor *tensors, int count,
+                      const char *const *metadata);
 
 typedef struct SafeTensors SafeTensors;
 int safetensors_open(SafeTensors **file, const char *path);
-// the same from memory (fuzzing, tests); bytes must outlive the handle
+// the same from memory; bytes must be 8-byte aligned and outlive the handle
 int safetensors_parse(SafeTensors **file, const void *bytes, size_t size);
 void safetensors_close(SafeTensors *file);
 
 int safetensors_count(const SafeTensors *file);
 const Tensor *safetensors_at(const SafeTensors *file, int index);
-const Tensor *safetensors_find(const SafeTensors *file, const char *name);      // or NULL
-const char *safetensors_metadata(const SafeTensors *file, const char *key);     // or NULL
+const Tensor *safetensors_find(const SafeTensors *file, const char *name);   // or NULL
+const char *safetensors_metadata(const SafeTensors *file, const char *key);  // or NULL
+
+// metadata pair number index; 0 past the last
+int safetensors_metadata_at(const SafeTensors *file, int index, const char **key,
+                            const char **value);
 
 #endif

@@ -24,7 +24,7 @@ static const Option table[] = {
     {"weights", OPTION_CHOICE, offsetof(Fields, weights), "iwis", 0, 0, "iwis|wis", "weighting"},
     {"b-norm", OPTION_BOOL, offsetof(Fields, norm), "on", 0, 0, NULL, "scale B"},
     {"goal", OPTION_TEXT, offsetof(Fields, goal), "", 0, 0, NULL, "goal space"},
-    {NULL},
+    {.name = NULL},
 };
 
 static Fields defaults(void) {

@@ -1,0 +1,83 @@
+// A file that appears whole or not at all. The temporary name carries the process id, so that two
+// processes never write into each other's file; the rename decides who was last.
+
+#include "core/newfile.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define WRITE_MAX ((size_t)1 << 30)  // write() takes no more than 2 GiB at once
+
+static int failed(NewFile *f, const char *verb) {
+  int status = bfm_fail(BFM_IO, "cannot %s %s: %s", verb, f->path, strerror(errno));
+  newfile_abandon(f);
+  return status;
+}
+
+int newfile_open(NewFile *f, const char *path) {
+  f->fd = -1;
+  int n = snprintf(f->path, sizeof f->path, "%s", path);
+  int m = snprintf(f->temporary, sizeof f->temporary, "%s.%d.tmp", path, (int)getpid());
+  if (n >= (int)sizeof f->path || m >= (int)sizeof f->temporary) {
+    return bfm_fail(BFM_BAD_ARGUMENT, "a file name of %zu characters is too long: %.64s…",
+                    strlen(path), path);
+  }
+
+  // a rename over a device or a folder is never what was meant
+  struct stat info;
+  if (!stat(path, &info) && !S_ISREG(info.st_mode)) {
+    return bfm_fail(BFM_IO, "cannot write %s: it is there and not a regular file", path);
+  }
+
+  f->fd = open(f->temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  return f->fd < 0 ? failed(f, "create") : BFM_OK;
+}
+
+int newfile_write(NewFile *f, const void *bytes, size_t size) {
+  const char *p = bytes;
+  while (size > 0) {
+    ssize_t n = write(f->fd, p, size < WRITE_MAX ? size : WRITE_MAX);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return failed(f, "write");
+    p += n;
+    size -= (size_t)n;
+  }
+  return BFM_OK;
+}
+
+static int sync_folder(const char *path) {
+  char folder[PATH_MAX];
+  snprintf(folder, sizeof folder, "%s", path);
+  char *slash = strrchr(folder, '/');
+  if (!slash)
+    strcpy(folder, ".");
+  else
+    slash[slash == folder] = 0;
+
+  int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return -1;
+  int bad = fsync(fd) && errno != EINVAL;  // some file systems cannot sync a folder
+  close(fd);
+  return bad ? -1 : 0;
+}
+
+int newfile_commit(NewFile *f) {
+  if (fsync(f->fd)) return failed(f, "write");
+  int bad = close(f->fd);
+  f->fd = -1;
+  if (bad) return failed(f, "write");
+  if (rename(f->temporary, f->path)) return failed(f, "replace");
+  *f->temporary = 0;
+  return sync_folder(f->path) ? failed(f, "sync the folder of") : BFM_OK;
+}
+
+void newfile_abandon(NewFile *f) {
+  if (f->fd >= 0) close(f->fd);
+  f->fd = -1;
+  if (*f->temporary) unlink(f->temporary);
+  *f->temporary = 0;
+}

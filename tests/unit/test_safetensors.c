@@ -1,0 +1,291 @@
+// safetensors: what is written is read back bit by bit, every kind of damage is refused with a
+// sentence, and a write that fails leaves the previous file and nothing else.
+
+#include <dirent.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "data/safetensors.h"
+
+static char folder[] = "/tmp/bfm-safetensors-XXXXXX";
+static char path[sizeof folder + 32];
+
+static int setup(void **state) {
+  (void)state;
+  if (!mkdtemp(folder)) return -1;
+  snprintf(path, sizeof path, "%s/model.safetensors", folder);
+  return 0;
+}
+
+static int teardown(void **state) {
+  (void)state;
+  unlink(path);
+  return rmdir(folder);  // fails when a temporary was left behind
+}
+
+static int files_in_folder(void) {
+  int count = 0;
+  DIR *dir = opendir(folder);
+  for (struct dirent *entry; (entry = readdir(dir));) count += entry->d_name[0] != '.';
+  closedir(dir);
+  return count;
+}
+
+static void assert_message(const char *part) {
+  if (!strstr(bfm_error(), part)) fail_msg("\"%s\" lacks \"%s\"", bfm_error(), part);
+}
+
+static void test_round_trip(void **state) {
+  (void)state;
+  static const unsigned char bytes[3] = {1, 2, 255};
+  static const float weight[6] = {1, -2, 3.5f, 0, 1e-30f, 7};
+  static const int64_t step[1] = {INT64_MAX};
+  static const double wide[2] = {1.0 / 3, -0.0};
+  const Tensor tensors[] = {
+      {"bytes", TENSOR_U8, 1, {3}, bytes},    {"F.sa.in.weight", TENSOR_F32, 2, {2, 3}, weight},
+      {"half", TENSOR_BF16, 1, {1}, bytes},   {"step", TENSOR_I64, 0, {0}, step},
+      {"empty", TENSOR_F32, 2, {0, 4}, NULL}, {"wide", TENSOR_F64, 4, {1, 1, 2, 1}, wide},
+  };
+  const char *const metadata[] = {"config", "{\"d\": 64}", "note", "é \"x\"", NULL};
+  assert_int_equal(safetensors_write(path, tensors, 6, metadata), BFM_OK);
+
+  SafeTensors *file;
+  assert_int_equal(safetensors_open(&file, path), BFM_OK);
+  assert_int_equal(safetensors_count(file), 6);
+  for (int i = 0; i < 6; i++) {
+    const Tensor *t = safetensors_find(file, tensors[i].name);
+    assert_non_null(t);
+    assert_int_equal(t->type, tensors[i].type);
+    assert_int_equal(t->dims, tensors[i].dims);
+    for (int k = 0; k < t->dims; k++) assert_int_equal(t->shape[k], tensors[i].shape[k]);
+    assert_memory_equal(t->data, tensors[i].data ? tensors[i].data : "", tensor_bytes(&tensors[i]));
+  }
+  assert_null(safetensors_find(file, "F"));
+  assert_null(safetensors_at(file, 6));
+  assert_null(safetensors_at(file, -1));
+  assert_string_equal(safetensors_metadata(file, "config"), "{\"d\": 64}");
+  assert_string_equal(safetensors_metadata(file, "note"), "é \"x\"");
+  assert_null(safetensors_metadata(file, "nothing"));
+  const char *key, *value;
+  assert_true(safetensors_metadata_at(file, 1, &key, &value));
+  assert_string_equal(key, "note");
+  assert_false(safetensors_metadata_at(file, 2, &key, &value));
+  safetensors_close(file);
+}
+
+static void test_nothing_inside(void **state) {
+  (void)state;
+  SafeTensors *file;
+  assert_int_equal(safetensors_write(path, NULL, 0, NULL), BFM_OK);
+  assert_int_equal(safetensors_open(&file, path), BFM_OK);
+  assert_int_equal(safetensors_count(file), 0);
+  assert_null(safetensors_metadata(file, "config"));
+  safetensors_close(file);
+}
+
+// parse a header, padded as the writer does, with data_size zero bytes of data after it
+static int parse(const char *header, size_t data_size) {
+  size_t length = (strlen(header) + 7) / 8 * 8, size = 8 + length + data_size;
+  unsigned char *bytes = calloc(1, size);
+  for (int i = 0; i < 8; i++) bytes[i] = (unsigned char)(length >> 8 * i);
+  memset(bytes + 8, ' ', length);
+  memcpy(bytes + 8, header, strlen(header));
+  SafeTensors *file;
+  int status = safetensors_parse(&file, bytes, size);
+  if (status) assert_null(file);
+  safetensors_close(file);
+  free(bytes);
+  return status;
+}
+
+#define A(shape, offsets) \
+  "{\"a\":{\"dtype\":\"F32\",\"shape\":" shape ",\"data_offsets\":" offsets "}}"
+#define PAIR(name, first, second)                                              \
+  "{\"a\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":" first "},\"" name \
+  "\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":" second "}}"
+
+static void test_refusals(void **state) {
+  (void)state;
+  static const struct {
+    const char *header;
+    size_t data_size;
+    const char *message;
+  } bad[] = {
+      {"", 0, "not valid JSON"},
+      {"[]", 0, "not valid JSON"},
+      {"{\"a\":", 0, "not valid JSON"},
+      {"{} {}", 0, "goes on"},
+      {"{\"a\":3}", 0, "not described"},
+      {"{\"a\":{}}", 0, "not described"},
+      {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"offsets\":[0,4]}}", 4, "data_offsets"},
+      {"{\"\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 4, "no name"},
+      {"{\"a\\nb\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 4, "character 10"},
+      {"{\"a\":{\"dtype\":\"Q4\",\"shape\":[1],\"data_offsets\":[0,4]}}", 4, "\"Q4\""},
+      {"{\"a\":{\"dtype\":32,\"shape\":[1],\"data_offsets\":[0,4]}}", 4, "no dtype"},
+      {A("3", "[0,4]"), 4, "no shape"},
+      {A("[-1]", "[0,4]"), 4, "axis 0 of tensor a"},
+      {A("[1.5]", "[0,4]"), 4, "axis 0"},
+      {A("[\"1\"]", "[0,4]"), 4, "axis 0"},
+      {A("[1e300]", "[0,4]"), 4, "axis 0"},
+      {A("[1,1,1,1,1]", "[0,4]"), 4, "5 axes"},
+      {A("[4294967296,4294967296]", "[0,4]"), 4, "impossible shape: axis 1 is 4294967296"},
+      {A("[9007199254740992,512]", "[0,0]"), 0, "impossible shape"},
+      {A("[1]", "[0]"), 4, "two whole numbers"},
+      {A("[1]", "[0,4,8]"), 4, "two whole numbers"},
+      {A("[1]", "[0,1e300]"), 4, "two whole numbers"},
+      {A("[1]", "[4,0]"), 4, "bytes 4 to 0"},
+      {A("[1]", "[0,4]"), 3, "there are 3 bytes"},
+      {A("[2]", "[0,4]"), 4, "has 4 bytes, but its shape and dtype need 8"},
+      {A("[1]", "[0,4]"), 8, "last 4 bytes belong to no tensor"},
+      {A("[1]", "[4,8]"), 8, "hole of 4 bytes"},
+      {PAIR("b", "[0,4]", "[2,6]"), 6, "begins at byte 2, where another still goes on to 4"},
+      {PAIR("b", "[0,4]", "[0,4]"), 4, "where another still"},
+      {PAIR("b", "[0,4]", "[5,9]"), 9, "hole of 1 bytes before tensor b"},
+      {PAIR("a", "[0,4]", "[4,8]"), 8, "tensor a appears twice"},
+      {" {}", 0, "not valid JSON"},
+      {"{\"__metadata__\":[]}", 0, "not an object"},
+      {"{\"__metadata__\":{\"k\":3}}", 0, "\"k\""},
+      {"{\"__metadata__\":{\"k\":\"1\",\"k\":\"2\"}}", 0, "\"k\" appears twice"},
+      {"{\"__metadata__\":{},\"__metadata__\":{}}", 0, "two entries"},
+      {"{\"u\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]},"
+       "\"f\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[1,5]}}",
+       5, "not aligned"},
+  };
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+    if (parse(bad[i].header, bad[i].data_size) != BFM_BAD_FILE) fail_msg("%s", bad[i].header);
+    if (!strstr(bfm_error(), bad[i].message)) {
+      fail_msg("%s: \"%s\" lacks \"%s\"", bad[i].header, bfm_error(), bad[i].message);
+    }
+  }
+  char lengthy[400];
+  snprintf(lengthy, sizeof lengthy,
+           "{\"%0200d\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}", 1);
+  assert_int_equal(parse(lengthy, 1), BFM_BAD_FILE);
+  assert_message("has 200 characters");
+}
+
+static void test_any_cut_is_refused(void **state) {
+  (void)state;
+  static const float weight[4] = {1, 2, 3, 4};
+  const Tensor tensor = {"a", TENSOR_F32, 1, {4}, weight};
+  assert_int_equal(safetensors_write(path, &tensor, 1, NULL), BFM_OK);
+  struct stat info;
+  assert_int_equal(stat(path, &info), 0);
+  for (off_t size = info.st_size - 1; size >= 0; size--) {
+    assert_int_equal(truncate(path, size), 0);
+    SafeTensors *file;
+    assert_int_equal(safetensors_open(&file, path), BFM_BAD_FILE);
+    assert_message(path);
+  }
+}
+
+static void test_open_refusals(void **state) {
+  (void)state;
+  SafeTensors *file;
+  assert_int_equal(safetensors_open(&file, "/nonexistent/model"), BFM_IO);
+  assert_message("No such file");
+  assert_int_equal(safetensors_open(&file, folder), BFM_IO);
+  assert_message("not a regular file");
+  static const unsigned char huge[8] = {255, 255, 255, 255, 255, 255, 255, 255};
+  assert_int_equal(safetensors_parse(&file, huge, 8), BFM_BAD_FILE);
+  assert_message("18446744073709551615");
+}
+
+static void test_write_refusals(void **state) {
+  (void)state;
+  static const float one = 1;
+  const Tensor good = {"a", TENSOR_F32, 1, {1}, &one};
+  const Tensor twice[2] = {good, good};
+  assert_int_equal(safetensors_write(path, twice, 2, NULL), BFM_BAD_ARGUMENT);
+  assert_message("a appears twice");
+  const struct {
+    Tensor tensor;
+    const char *message;
+  } bad[] = {
+      {{"", TENSOR_F32, 1, {1}, &one}, "no name"},
+      {{"__metadata__", TENSOR_F32, 1, {1}, &one}, "not a text"},
+      {{"a", TENSOR_F32, 1, {-1}, &one}, "axis 0 is -1"},
+      {{"a", TENSOR_F32, 2, {INT64_MAX, 2}, &one}, "axis 0"},
+      {{"a", TENSOR_F32, 1, {1}, NULL}, "no data"},
+      {{"a", (TensorType)99, 1, {1}, &one}, "type 99"},
+      {{"a", TENSOR_F32, 5, {1}, &one}, "5 axes"},
+  };
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+    assert_int_equal(safetensors_write(path, &bad[i].tensor, 1, NULL), BFM_BAD_ARGUMENT);
+    assert_message(bad[i].message);
+  }
+  assert_int_equal(safetensors_write("/nonexistent/m", &good, 1, NULL), BFM_IO);
+  assert_message("No such file");
+  assert_int_equal(safetensors_write(folder, &good, 1, NULL), BFM_IO);
+  assert_message("not a regular file");
+  assert_int_equal(safetensors_write("/dev/null", &good, 1, NULL), BFM_IO);
+}
+
+// a limit on the size of files stands for a full disk: the write fails half-way
+static void test_failed_write_keeps_the_old_file(void **state) {
+  (void)state;
+  static float values[65536];
+  values[0] = 42;
+  Tensor tensor = {"a", TENSOR_F32, 1, {4}, values};
+  assert_int_equal(safetensors_write(path, &tensor, 1, NULL), BFM_OK);
+
+  struct rlimit old, tight;
+  getrlimit(RLIMIT_FSIZE, &old);
+  tight = (struct rlimit){8192, old.rlim_max};
+  signal(SIGXFSZ, SIG_IGN);
+  setrlimit(RLIMIT_FSIZE, &tight);
+  values[0] = 43;
+  tensor.shape[0] = 65536;
+  int status = safetensors_write(path, &tensor, 1, NULL);
+  setrlimit(RLIMIT_FSIZE, &old);
+  signal(SIGXFSZ, SIG_DFL);
+
+  assert_int_equal(status, BFM_IO);
+  assert_message("File too large");
+  assert_message(path);
+  assert_int_equal(files_in_folder(), 1);
+  SafeTensors *file;
+  assert_int_equal(safetensors_open(&file, path), BFM_OK);
+  assert_true(*(const float *)safetensors_find(file, "a")->data == 42);
+  safetensors_close(file);
+}
+
+// a reader that has the old file open keeps it whole while a new one takes its name
+static void test_replace_while_open(void **state) {
+  (void)state;
+  float value = 1;
+  Tensor tensor = {"a", TENSOR_F32, 1, {1}, &value};
+  assert_int_equal(safetensors_write(path, &tensor, 1, NULL), BFM_OK);
+  SafeTensors *old, *new;
+  assert_int_equal(safetensors_open(&old, path), BFM_OK);
+  value = 2;
+  assert_int_equal(safetensors_write(path, &tensor, 1, NULL), BFM_OK);
+  assert_int_equal(safetensors_open(&new, path), BFM_OK);
+  assert_true(*(const float *)safetensors_at(old, 0)->data == 1);
+  assert_true(*(const float *)safetensors_at(new, 0)->data == 2);
+  safetensors_close(old);
+  safetensors_close(new);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_round_trip),
+      cmocka_unit_test(test_nothing_inside),
+      cmocka_unit_test(test_refusals),
+      cmocka_unit_test(test_any_cut_is_refused),
+      cmocka_unit_test(test_open_refusals),
+      cmocka_unit_test(test_write_refusals),
+      cmocka_unit_test(test_failed_write_keeps_the_old_file),
+      cmocka_unit_test(test_replace_while_open),
+  };
+  return cmocka_run_group_tests(tests, setup, teardown);
+}
