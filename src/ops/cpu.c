@@ -185,6 +185,7 @@ static void gemm_task(void *argument, int64_t task, int worker) {
 static void cpu_gemm(Ops *ops, const Gemm *x) {
   Cpu *cpu = (Cpu *)ops;
   GemmJob job = {.x = x, .cpu = cpu};
+  ops->flops += 2 * x->m * x->n * x->k * x->batch;
   job.share_a = x->share_a ? x->share_a : 1;
   job.share_b = x->share_b ? x->share_b : 1;
   job.share_c = x->share_c ? x->share_c : 1;

@@ -20,6 +20,12 @@ typedef enum { F32, BF16 } Type;
 
 static inline size_t type_size(Type type) { return type == F32 ? 4 : 2; }
 
+// how products are computed: T is float32 with the first two, bfloat16 with the last. The CPU has no
+// tf32 and computes float32. With bf16 a GPU takes products of float32 operands in tf32.
+typedef enum { PRECISION_F32, PRECISION_TF32, PRECISION_BF16 } Precision;
+
+static inline Type precision_type(Precision p) { return p == PRECISION_BF16 ? BF16 : F32; }
+
 // unit u of n belongs to block floor(u·K/n): blocks are contiguous and as even as can be
 static inline int64_t block_start(int64_t block, int64_t n, int64_t K) {
   return (block * n + K - 1) / K;
@@ -51,6 +57,7 @@ typedef struct {
   int64_t share_a, share_b, share_c;  // 0 counts as 1
   const float *bias;                  // [n] a group, stride_bias apart
   int64_t stride_bias;
+  const void *bias_copy;  // the bias as T, laid out alike: a GPU fuses it when C is T; or NULL
   const void *relu;  // the activations behind the gradient C: same layout and type as C
 } Gemm;
 
@@ -82,7 +89,7 @@ typedef struct {
   int64_t groups, rows, row_stride, width, blocks;
 } NormTanhGrad;
 
-#define NORM_CHUNK 64  // rows summed in one piece: fixes the order of the sums
+#define NORM_CHUNK 32  // rows summed in one piece: fixes the order of the sums
 
 static inline int64_t norm_scratch(int64_t groups, int64_t rows, int64_t width) {
   return groups * ((rows + NORM_CHUNK - 1) / NORM_CHUNK) * width * 2;
@@ -362,6 +369,8 @@ typedef struct OpsGraph OpsGraph;
 struct Ops {
   const char *name;  // "cpu", "cuda:0 NVIDIA H200"
   Type type;         // T
+  int64_t flops;      // floating-point operations of the products called or recorded so far
+  int products_only;  // record() leaves out all but products: what they alone take
 
   // memory; upload and download are complete when they return
   int (*alloc)(Ops *ops, void **memory, size_t bytes);  // zeroed
@@ -426,7 +435,7 @@ struct Ops {
 };
 
 // device: "cpu", "cuda", "cuda:1" or "auto" (a GPU where one answers); threads: of the CPU, 0 all cores
-int ops_open(Ops **ops, const char *device, Type type, int threads);
+int ops_open(Ops **ops, const char *device, Precision precision, int threads);
 
 int ops_open_cpu(Ops **ops, Type type, int threads);
 
