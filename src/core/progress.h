@@ -4,6 +4,7 @@
 #ifndef BFM_CORE_PROGRESS_H
 #define BFM_CORE_PROGRESS_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 typedef struct {
@@ -20,6 +21,13 @@ void progress_start(Progress *p, const char *what, const char *unit, int64_t don
 // note (may be NULL) is shown after the time left: "fb -12.3  actor 4.1"
 void progress_update(Progress *p, int64_t done, const char *note);
 void progress_end(Progress *p);
+
+// the line's text at this time: "train  45%  450k/1M steps  1.8k/s  5 min left  note"
+void progress_text(const Progress *p, double now, const char *note, char *out, size_t size);
+
+// 1234567 as "1.23M", 90061 seconds as "25 h 1 min": short forms for people
+void short_count(double count, char *out, size_t size);
+void short_time(double seconds, char *out, size_t size);
 
 double seconds_now(void);  // monotonic clock
 
