@@ -1,51 +1,151 @@
 # bfm: behavioral foundation models in C.
 #   make          build/libbfm.so, build/libbfm.a, build/bfm (and build/libbfm_cuda.so with nvcc)
 #   make deps     install everything that is missing
-#   make test     unit, command-line and Python tests
+#   make test     unit, fuzz, command-line and Python tests
 #   make oracle   live comparison with PyTorch and dm_control
 #   make bench    speeds, as ratios to the peers
-#   make SAN=1    address and undefined-behaviour sanitizers, in build-san/
+#   make format   lay out the source by .clang-format
+#   make clean    remove what was built (not .deps, .venv)
+#   make SAN=1    with address and undefined-behaviour sanitizers, in build-san/; also: make SAN=1 test
+# CC=clang and CFLAGS="-O1 -g" change the compiler and how it optimizes.
 
-CC ?= gcc
-ARCH ?= x86-64-v3
-SAN ?= 0
-BUILD := $(if $(filter 1,$(SAN)),build-san,build)
-PYTHON ?= python3
-NVCC ?= $(firstword $(wildcard /usr/local/cuda/bin/nvcc) $(shell command -v nvcc 2>/dev/null))
-
+ifeq ($(origin CC),default)
+CC := gcc
+endif
 CFLAGS ?= -O3 -g
-CFLAGS += -std=gnu11 -Wall -Wextra -march=$(ARCH) -fPIC -fno-math-errno -fno-trapping-math \
-          -fvisibility=hidden -pthread -MMD -MP
-CPPFLAGS += -Iinclude -Isrc -I.deps/include $(HDF5_CFLAGS)
+ARCH ?= $(if $(filter x86_64,$(shell uname -m)),x86-64-v3,native)
+SAN ?= 0
+BUILD ?= $(if $(filter 1,$(SAN)),build-san,build)
+NVCC ?= $(firstword $(wildcard /usr/local/cuda/bin/nvcc) $(shell command -v nvcc 2>/dev/null))
+MAKEFLAGS += --no-builtin-rules --jobs=$(shell nproc)
+
 HDF5_CFLAGS := $(shell pkg-config --cflags hdf5 2>/dev/null)
 HDF5_LIBS := $(shell pkg-config --libs hdf5 2>/dev/null || echo -lhdf5)
-LDLIBS := -ldnnl $(HDF5_LIBS) -lcjson -lpng -lz -lm -ldl -pthread
+MUJOCO := .deps/lib/libmujoco.so
+
+bfm_CPPFLAGS := -Iinclude -Isrc -isystem .deps/include $(HDF5_CFLAGS) $(CPPFLAGS)
+bfm_CFLAGS := -std=gnu11 -Wall -Wextra -march=$(ARCH) -fPIC -fno-math-errno -fno-trapping-math -fopenmp-simd \
+              -fvisibility=hidden -pthread -MMD -MP $(CFLAGS)
+bfm_LDFLAGS := -Wl,-rpath,'$$ORIGIN/../.deps/lib' -L.deps/lib $(LDFLAGS)
+LDLIBS := -ldnnl $(HDF5_LIBS) -lmujoco -lmuparser -lcjson -lpng -lz -lm -ldl -pthread
+
 ifeq ($(SAN),1)
-CFLAGS += -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
-LDFLAGS += -fsanitize=address,undefined
+SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 endif
+ifeq ($(SAN),fuzz)
+SANITIZE := -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all
+endif
+bfm_CFLAGS += $(SANITIZE)
+bfm_LDFLAGS += $(SANITIZE)
 
 LIB_SRC := $(filter-out src/cli/%,$(wildcard src/*/*.c))
 CLI_SRC := $(wildcard src/cli/*.c)
+CUDA_SRC := $(wildcard src/ops/*.cu)
 LIB_OBJ := $(LIB_SRC:%.c=$(BUILD)/%.o)
 CLI_OBJ := $(CLI_SRC:%.c=$(BUILD)/%.o)
+CUDA_OBJ := $(CUDA_SRC:%.cu=$(BUILD)/%.cu.o)
+UNIT := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/unit/test_*.c))
+FUZZ := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/fuzz/fuzz_*.c))
 
-all: $(BUILD)/libbfm.so $(BUILD)/libbfm.a $(BUILD)/bfm
+all: $(BUILD)/libbfm.so $(BUILD)/libbfm.a $(BUILD)/bfm $(if $(NVCC),$(if $(CUDA_SRC),cuda))
 
-$(BUILD)/%.o: %.c
+# ---------------------------------- build ---------------------------------------------------------
+
+$(BUILD)/%.o: %.c | $(MUJOCO)
 	@mkdir -p $(@D)
-	$(CC) $(CPPFLAGS) $(CFLAGS) -c $< -o $@
+	$(CC) $(bfm_CPPFLAGS) $(bfm_CFLAGS) -c $< -o $@
 
 $(BUILD)/libbfm.a: $(LIB_OBJ)
 	@rm -f $@
 	ar rcs $@ $^
 
 $(BUILD)/libbfm.so: $(LIB_OBJ)
-	$(CC) -shared $(LDFLAGS) -o $@ $^ $(LDLIBS)
+	$(CC) -shared $(bfm_LDFLAGS) -o $@ $^ $(LDLIBS)
 
 $(BUILD)/bfm: $(CLI_OBJ) $(BUILD)/libbfm.a
-	$(CC) $(LDFLAGS) -o $@ $(CLI_OBJ) $(BUILD)/libbfm.a $(LDLIBS)
+	$(CC) $(bfm_LDFLAGS) -o $@ $(CLI_OBJ) $(BUILD)/libbfm.a $(LDLIBS)
 
--include $(LIB_OBJ:.o=.d) $(CLI_OBJ:.o=.d)
+$(MUJOCO):
+	@echo 'bfm: $@ is not there; run "make deps" first' >&2; exit 1
 
-.PHONY: all
+# sm_80 and sm_90 as they are, anything newer from the PTX
+GENCODE := -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90,code=sm_90 \
+           -gencode arch=compute_90,code=compute_90
+
+cuda: $(BUILD)/libbfm_cuda.so
+
+$(BUILD)/%.cu.o: %.cu
+	@mkdir -p $(@D)
+	$(NVCC) -O3 -std=c++17 $(GENCODE) -Iinclude -Isrc -Xcompiler -fPIC,-Wall,-fvisibility=hidden \
+	  -MMD -MP -c $< -o $@
+
+$(BUILD)/libbfm_cuda.so: $(CUDA_OBJ)
+	$(NVCC) -shared -cudart static -o $@ $^ -lcublasLt
+
+-include $(LIB_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(CUDA_OBJ:.o=.d) $(UNIT:=.d) $(FUZZ:=.d)
+
+# ---------------------------------- tests ---------------------------------------------------------
+
+$(BUILD)/tests/unit/%: tests/unit/%.c $(BUILD)/libbfm.a
+	@mkdir -p $(@D)
+	$(CC) $(bfm_CPPFLAGS) $(bfm_CFLAGS) -MF $@.d $(bfm_LDFLAGS) -Wl,-rpath,$(CURDIR)/.deps/lib \
+	  $< -o $@ $(BUILD)/libbfm.a -lcmocka $(LDLIBS)
+
+$(BUILD)/tests/fuzz/%: tests/fuzz/%.c $(BUILD)/libbfm.a
+	@mkdir -p $(@D)
+	$(CC) $(bfm_CPPFLAGS) $(bfm_CFLAGS) -MF $@.d -fsanitize=fuzzer $(bfm_LDFLAGS) \
+	  -Wl,-rpath,$(CURDIR)/.deps/lib $< -o $@ $(BUILD)/libbfm.a $(LDLIBS)
+
+# a program's output is shown only when it fails
+RUN = mkdir -p $(BUILD)/logs; log=$(BUILD)/logs/$$(basename $$program).log; \
+      if $$program $$arguments >$$log 2>&1; then echo "ok    $$program"; \
+      else cat $$log; echo "FAIL  $$program" >&2; exit 1; fi
+PYTEST = -m pytest -q -p no:cacheprovider
+FUZZ_SECONDS ?= 3
+
+test: test-unit test-fuzz test-python
+
+test-unit: $(UNIT)
+	@for program in $(UNIT); do arguments=; $(RUN); done
+
+# the fuzzers are clang's; without them the step is left out
+test-fuzz:
+	@if echo 'int LLVMFuzzerTestOneInput(const char *p, long n) { return p && n < 0; }' | \
+	  clang -x c -fsanitize=fuzzer,address -o /dev/null - 2>/dev/null; then \
+	  $(MAKE) --no-print-directory BUILD=build-fuzz SAN=fuzz CC=clang CFLAGS=-O1\ -g fuzz; \
+	else echo "--    no fuzzing: clang with libFuzzer is not here"; fi
+
+fuzz: $(FUZZ)
+	@cd $(CURDIR); for program in $(FUZZ); do \
+	  words=tests/fuzz/$$(basename $$program).dict; \
+	  arguments="-max_total_time=$(FUZZ_SECONDS) -max_len=4096 -artifact_prefix=$(BUILD)/"; \
+	  [ ! -f $$words ] || arguments="$$arguments -dict=$$words"; $(RUN); done
+
+# a sanitized library cannot be loaded into a plain Python: there, only the command line is tested
+test-python: all | .venv/bin/python
+	@BFM=$(CURDIR)/$(BUILD)/bfm PYTHONPATH=python .venv/bin/python $(PYTEST) \
+	  $(wildcard $(if $(filter 1,$(SAN)),,tests/python) tests/cli)
+
+oracle: all
+	@scripts/deps.sh oracle
+	@BFM=$(CURDIR)/$(BUILD)/bfm PYTHONPATH=python .venv-oracle/bin/python $(PYTEST) tests/oracle
+
+bench: all
+	@$(BUILD)/bfm bench step
+	@for program in $(wildcard bench/*.py); do PYTHONPATH=python .venv-oracle/bin/python $$program; done
+
+# ---------------------------------- the rest ------------------------------------------------------
+
+deps:
+	@scripts/deps.sh
+
+.venv/bin/python:
+	@echo 'bfm: $(@D) is not there; run "make deps" first' >&2; exit 1
+
+format:
+	clang-format -i $$(git ls-files -- '*.c' '*.h' '*.cu')
+
+clean:
+	rm -rf build build-san build-fuzz
+
+.PHONY: all cuda deps test test-unit test-fuzz test-python fuzz oracle bench format clean

@@ -1,0 +1,90 @@
+#!/usr/bin/env bash
+# Install what bfm needs and does not have, asking nothing; a second run finds nothing to do.
+#   deps.sh          libraries (apt), .venv for the tests, MuJoCo and the models under .deps/
+#   deps.sh oracle   .venv-oracle: PyTorch, dm_control and gymnasium, to compare with
+# Debian 12 and Ubuntu 24.04; apt needs root or sudo, the rest does not.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+packages=(
+  gcc make pkg-config python3-venv
+  libdnnl-dev libhdf5-dev libmuparser-dev libcjson-dev libcmocka-dev libpng-dev zlib1g-dev
+  libosmesa6-dev ffmpeg gnuplot-nox
+)
+# with clang here, its runtime lets the tests fuzz
+if command -v clang >/dev/null; then packages+=(libclang-rt-dev); fi
+
+test_wheels=(numpy h5py safetensors pytest)
+oracle_wheels=(mujoco==3.17.0 dm_control==1.0.50 gymnasium==1.4.0 h5py safetensors pytest)
+torch_package=python3-torch  # the distribution's: CPU only, a tenth of the wheel's size
+
+changed=0
+say() { printf 'deps: %s\n' "$*"; }
+die() { say "$*" >&2; exit 1; }
+
+installed() { [ "$(dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null)" = installed ]; }
+
+as_root() {
+  if [ "$(id -u)" = 0 ]; then
+    "$@"
+  elif command -v sudo >/dev/null; then
+    sudo "$@"
+  else
+    die "become root or install sudo, then run this again (wanted: $*)"
+  fi
+}
+
+apt_install() {
+  local missing=() package
+  for package; do installed "$package" || missing+=("$package"); done
+  [ ${#missing[@]} -gt 0 ] || return 0
+  command -v apt-get >/dev/null || die "no apt here; install the like of: ${missing[*]}"
+  say "installing ${missing[*]}"
+  changed=1
+  as_root apt-get update -qq || say "the package lists are not fresh; going on with the old ones"
+  as_root env DEBIAN_FRONTEND=noninteractive \
+    apt-get install -qq -y --no-install-recommends "${missing[@]}" >/dev/null
+}
+
+# venv FOLDER PYTHON FLAGS WHEEL…: made anew when it lacks a wheel that is asked for here
+venv() {
+  local folder=$1 python=$2 flags=$3
+  shift 3
+  local wanted="$python $flags $*"
+  if [ "$(cat "$folder/wanted" 2>/dev/null)" = "$wanted" ] && "$folder/bin/python" -c ''; then
+    return 0
+  fi
+  say "making $folder with $*"
+  changed=1
+  rm -rf "$folder"
+  # shellcheck disable=SC2086  # flags are words
+  "$python" -m venv $flags "$folder"
+  "$folder/bin/python" -m pip install --quiet --disable-pip-version-check "$@"
+  printf '%s\n' "$wanted" >"$folder/wanted"
+}
+
+base() {
+  apt_install "${packages[@]}"
+  venv .venv /usr/bin/python3 "" "${test_wheels[@]}"
+  local before
+  before=$(ls .deps/stamps 2>/dev/null || true)
+  .venv/bin/python scripts/models.py
+  [ "$(ls .deps/stamps)" = "$before" ] || { changed=1; say "MuJoCo and the models are under .deps"; }
+}
+
+# dm_control wants a GL library even where nothing is drawn; the old PyTorch of Debian wants numpy 1
+oracle() {
+  if [ -n "$(apt-cache show "$torch_package" 2>/dev/null)" ]; then
+    apt_install "$torch_package"
+    venv .venv-oracle /usr/bin/python3 --system-site-packages 'numpy<2' "${oracle_wheels[@]}"
+  else
+    venv .venv-oracle /usr/bin/python3 "" torch "${oracle_wheels[@]}"
+  fi
+}
+
+case ${1:-base} in
+  base) base ;;
+  oracle) oracle ;;
+  *) die "there is no \"$1\"; try: deps.sh [oracle]" ;;
+esac
+[ "$changed" = 1 ] || say "nothing is missing"
