@@ -447,7 +447,9 @@ int quantity_find(Quantity *q, const mjModel *m, const char *name) {
   // the robot's centre of mass and angular momentum, whole arrays
   if (!colon && ((length == 3 && !strncmp(name, "com", 3)) ||
                  (length == 6 && !strncmp(name, "angmom", 6)))) {
-    return part_find(q, BODY, robot_body(m), name) ? BFM_OK : QUANTITY_UNKNOWN;
+    if (part_find(q, BODY, robot_body(m), name)) return BFM_OK;
+    return bfm_fail(BFM_BAD_ARGUMENT, "'%s' is none of com.x com.y com.z com.vx com.vy com.vz "
+                    "angmom.x angmom.y angmom.z", name);
   }
   for (int i = 0; i < COUNT(arrays) && !colon; i++) {
     if (strlen(arrays[i].name) != length || strncmp(name, arrays[i].name, length)) continue;
@@ -600,14 +602,14 @@ void quantities_help(const mjModel *m, FILE *out) {
       fprintf(out, "%-*s%-48s %s\n", INDENT, of, parts, row->help);
     }
   }
-  fprintf(out, "%-*s%-48s %s\n", INDENT, "sensor", "the bare name, or .x .y .z, or .0 .1 …",
+  fprintf(out, "%-*s%-48s %s\n", INDENT, "sensor", "the bare name, or x y z, or 0 1 2 ...",
           "its reading");
 
   char name[NAME_SIZE];
   const char *robot = mj_id2name(m, mjOBJ_BODY, robot_body(m));
   quantity_typed_name(name, sizeof name, robot ? robot : "");
   fprintf(out, "%-*s%-48s of the whole robot (%s)\n", INDENT, "robot",
-          "com.x … com.vx … angmom.x …", name);
+          "com.x ... com.vx ... angmom.x ...", name);
   for (int i = 0; i < COUNT(arrays); i++) {
     fprintf(out, "%-*s%-48s %s (%d)\n", INDENT, "array", arrays[i].name, arrays[i].help,
             array_size(m, i));

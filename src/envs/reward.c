@@ -16,10 +16,11 @@
 
 #define MAX_SOURCES 256   // distinct vectors in one expression
 #define MAX_VALUES 8192   // their numbers
-#define MAX_DEPTH 64      // nested parentheses and aliases
+#define MAX_DEPTH 128     // nested expressions and signs: a parenthesis is two
 #define MAX_TEXT 65536    // characters for muParser, vectors and aliases spelled out
 #define MAX_NAME 128
 #define MANY 1024         // arguments of functions that take any number
+#define PAIR 63           // of those that take two vectors
 
 typedef struct {
   QuantitySource source;
@@ -183,8 +184,8 @@ static const Function functions[] = {
     {"sum", 1, MANY, VECTORS, NULL, "the sum of the arguments"},
     {"mean", 1, MANY, VECTORS, f_mean, "their mean"},
     {"norm", 1, MANY, VECTORS, f_norm, "their Euclidean norm: norm(com.vx, com.vy), norm(qvel)"},
-    {"dist", 2, MANY, VECTORS | PAIRS, f_dist, "distance: dist(left_hand, right_hand)"},
-    {"dot", 2, MANY, VECTORS | PAIRS, f_dot, "scalar product of two vectors"},
+    {"dist", 2, PAIR, VECTORS | PAIRS, f_dist, "distance: dist(left_hand, right_hand)"},
+    {"dot", 2, PAIR, VECTORS | PAIRS, f_dot, "scalar product of two vectors"},
     {"abs", 1, 1, 0, NULL, "absolute value"},
     {"sign", 1, 1, 0, NULL, "-1, 0 or 1"},
     {"floor", 1, 1, 0, f_floor, "largest integer not above"},
@@ -300,6 +301,11 @@ static int emit(Compiler *c, const char *token, size_t length) {
 
 static int emit_word(Compiler *c, const char *word) { return emit(c, word, strlen(word)); }
 
+static int enter(Compiler *c) {
+  if (c->depth++ < MAX_DEPTH) return BFM_OK;
+  return FAIL_AT(c, c->at, "the expression is nested too deeply");
+}
+
 static char peek(Compiler *c) {
   while (*c->at == ' ' || *c->at == '\t' || *c->at == '\n' || *c->at == '\r') c->at++;
   return *c->at;
@@ -389,12 +395,16 @@ static int fail_unknown(Compiler *c, const char *place, const char *name) {
     for (const Alias *a = c->aliases; a && a->name; a++) nearest_try(&nearest, a->name);
     for (int i = 0; i < COUNT(constants); i++) nearest_try(&nearest, constants[i].name);
   }
-  if (!nearest.best) return FAIL_AT(c, place, "the model has nothing called '%s'", name);
-  char best[MAX_NAME];
-  quantity_typed_name(best, sizeof best, nearest.best);
-  if (!strcmp(best, object)) return FAIL_AT(c, place, "the model has nothing called '%s'", name);
-  return FAIL_AT(c, place, "the model has nothing called '%s' (did you mean '%s%s'?)", name, best,
-                 part);
+  char best[MAX_NAME] = "", meant[2 * MAX_NAME];
+  if (nearest.best) quantity_typed_name(best, sizeof best, nearest.best);
+  snprintf(meant, sizeof meant, "%s%s", best, part);
+  if (colon && !strcmp(best, object)) {
+    return FAIL_AT(c, place, "the model has no %.*s called '%s'", (int)(colon - name), name, object);
+  }
+  if (!best[0] || !strcmp(meant, name)) {
+    return FAIL_AT(c, place, "the model has nothing called '%s'", name);
+  }
+  return FAIL_AT(c, place, "the model has nothing called '%s' (did you mean '%s'?)", name, meant);
 }
 
 static int same_source(const QuantitySource *a, const QuantitySource *b) {
@@ -441,6 +451,22 @@ static int quantity(Compiler *c, const char *place, const char *name) {
   }
   c->size = q.count;
   return variable(c, place, &q.source, q.first + c->element);
+}
+
+// "tcp.x" where tcp is an alias of a mere name: that name's part
+static void alias_part(const Compiler *c, char *name) {
+  size_t length = strcspn(name, ".");
+  if (!name[length]) return;
+  char object[MAX_NAME], whole[2 * MAX_NAME];
+  snprintf(object, sizeof object, "%.*s", (int)length, name);
+  const Alias *alias = alias_find(c, object);
+  if (!alias) return;
+  for (const char *p = alias->expression; *p; p++) {
+    if (!is_name(*p) && *p != ':') return;
+  }
+  int n = snprintf(whole, sizeof whole, "%s%s", alias->expression, name + length);
+  if (n >= MAX_NAME) return;
+  memcpy(name, whole, (size_t)n + 1);
 }
 
 static int read_alias(Compiler *c, const char *place, const Alias *alias) {
@@ -529,7 +555,9 @@ static int call(Compiler *c, const char *place, const char *name) {
   const char *opened = c->at++;
   Argument arguments[5];
   int count = 0;
+  uint64_t ends = 0;  // bit n: an argument ends after n numbers
   TRY(emit_word(c, name));
+  c->length--;  // muParser wants the parenthesis right after the name
   TRY(emit_word(c, "("));
   while (peek(c) != ')') {
     if (count) {
@@ -543,6 +571,7 @@ static int call(Compiler *c, const char *place, const char *name) {
     a.end = c->length;
     a.is_constant = c->variables == variables;
     if (index < COUNT(arguments)) arguments[index] = a;
+    if (count <= PAIR) ends |= (uint64_t)1 << count;
   }
 
   if (count < f->min || count > f->max) {
@@ -550,8 +579,8 @@ static int call(Compiler *c, const char *place, const char *name) {
     return FAIL_AT(c, place, "%s takes %s%d argument%s, not %d", name, bound,
                    count < f->min ? f->min : f->max, f->min == 1 && f->max == 1 ? "" : "s", count);
   }
-  if (f->flags & PAIRS && count % 2) {
-    return FAIL_AT(c, place, "%s takes two vectors of the same length, not %d numbers", name, count);
+  if (f->flags & PAIRS && (count % 2 || !(ends >> count / 2 & 1))) {
+    return FAIL_AT(c, place, "%s takes two vectors of the same length", name);
   }
   if (f->flags & TOLERANCE_CALL) TRY(check_tolerance(c, place, f, arguments, count));
   return expect(c, ')', opened);
@@ -560,7 +589,7 @@ static int call(Compiler *c, const char *place, const char *name) {
 // ---------------------------------- the grammar --------------------------------------------------
 //   expression := binary [ '?' expression ':' expression ]
 //   binary     := unary { operator unary }
-//   unary      := { '-' | '+' | '!' } operand
+//   unary      := ( '-' | '+' | '!' ) unary | operand [ '^' unary ]
 //   operand    := number | name | alias | function '(' arguments ')' | '(' expression ')'
 
 static int operand(Compiler *c) {
@@ -586,6 +615,7 @@ static int operand(Compiler *c) {
     const Alias *alias = alias_find(c, name);
     if (alias) return read_alias(c, place, alias);
     if (function_find(name)) return FAIL_AT(c, place, "the function '%s' needs its arguments", name);
+    alias_part(c, name);
     return quantity(c, place, name);
   }
 
@@ -596,13 +626,28 @@ static int operand(Compiler *c) {
   return FAIL_AT(c, place, "a number, a name or '(' is missing before '%c'", next);
 }
 
+static int is_sign(char c) { return c == '-' || c == '+' || c == '!'; }
+
+// muParser takes one sign before an operand; more of them, and exponents, go into parentheses
 static int unary(Compiler *c) {
-  for (;;) {
-    char next = peek(c);
-    if (next != '-' && next != '+' && next != '!') return operand(c);
+  TRY(enter(c));
+  char next = peek(c);
+  if (is_sign(next)) {
     c->at++;
-    if (next != '+') TRY(emit(c, &next, 1));
+    TRY(emit_word(c, next == '-' ? "- (" : next == '!' ? "! (" : "("));
+    TRY(unary(c));
+    TRY(emit_word(c, ")"));
+  } else {
+    TRY(operand(c));
+    if (peek(c) == '^') {
+      c->at++;
+      TRY(emit_word(c, "^ ("));
+      TRY(unary(c));
+      TRY(emit_word(c, ")"));
+    }
   }
+  c->depth--;
+  return BFM_OK;
 }
 
 enum { ARITHMETIC, COMPARISON, LOGICAL };
@@ -615,7 +660,6 @@ static const struct {
     {"<=", COMPARISON}, {">=", COMPARISON}, {"==", COMPARISON}, {"!=", COMPARISON},
     {"&&", LOGICAL},    {"||", LOGICAL},    {"<", COMPARISON},  {">", COMPARISON},
     {"+", ARITHMETIC},  {"-", ARITHMETIC},  {"*", ARITHMETIC},  {"/", ARITHMETIC},
-    {"^", ARITHMETIC},
 };
 
 // what other languages write, and what it is here
@@ -659,9 +703,7 @@ static int binary(Compiler *c) {
 }
 
 static int expression(Compiler *c) {
-  if (c->depth++ == MAX_DEPTH) {
-    return FAIL_AT(c, c->at, "parentheses and aliases are nested deeper than %d", MAX_DEPTH);
-  }
+  TRY(enter(c));
   TRY(binary(c));
   if (peek(c) == '?') {
     const char *question = c->at++;
