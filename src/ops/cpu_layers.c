@@ -39,7 +39,8 @@ static void norm_tanh_task(void *job, int64_t task, int worker) {
     int64_t at = (group * x->row_stride + row) * x->width;
     const float *in = row_read(x->x, type, at, x->width, in_buffer);
     float *out = row_target(x->y, type, at, out_buffer);
-    for (int64_t k = 0; k < x->blocks; k++) {
+    int64_t end_block = x->end_block ? x->end_block : x->blocks;
+    for (int64_t k = x->first_block; k < end_block; k++) {
       int64_t lo = block_start(k, x->width, x->blocks), hi = block_start(k + 1, x->width, x->blocks);
       float mean = sum_of(in + lo, hi - lo) / (hi - lo), square = 0;
 #pragma omp simd reduction(+ : square)
@@ -52,7 +53,9 @@ static void norm_tanh_task(void *job, int64_t task, int worker) {
       stats[0] = mean;
       stats[1] = scale;
     }
-    row_write(x->y, type, at, x->width, out);
+    int64_t lo = block_start(x->first_block, x->width, x->blocks);
+    int64_t hi = block_start(end_block, x->width, x->blocks);
+    row_write(x->y, type, at + lo, hi - lo, out + lo);
   }
 }
 

@@ -277,3 +277,11 @@ int product_run(Product *product, int worker, const void *a, const void *b, void
   if (threads > 1) omp_set_num_threads(threads);
   return BFM_OK;
 }
+
+void onednn_sgemm(int64_t m, int64_t n, int64_t k, float alpha, const float *a, const float *b,
+                  int transpose_b, float beta, float *c) {
+  int threads = omp_get_max_threads ? omp_get_max_threads() : 1;
+  if (threads > 1) omp_set_num_threads(1);
+  dnnl_sgemm('N', transpose_b ? 'T' : 'N', m, n, k, alpha, a, k, b, transpose_b ? k : n, beta, c, n);
+  if (threads > 1) omp_set_num_threads(threads);
+}

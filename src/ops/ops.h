@@ -16,6 +16,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#ifdef __CUDACC__
+#define OPS_INLINE static __host__ __device__ inline
+#else
+#define OPS_INLINE static inline
+#endif
+
 typedef enum { F32, BF16 } Type;
 
 static inline size_t type_size(Type type) { return type == F32 ? 4 : 2; }
@@ -27,7 +33,7 @@ typedef enum { PRECISION_F32, PRECISION_TF32, PRECISION_BF16 } Precision;
 static inline Type precision_type(Precision p) { return p == PRECISION_BF16 ? BF16 : F32; }
 
 // unit u of n belongs to block floor(u·K/n): blocks are contiguous and as even as can be
-static inline int64_t block_start(int64_t block, int64_t n, int64_t K) {
+OPS_INLINE int64_t block_start(int64_t block, int64_t n, int64_t K) {
   return (block * n + K - 1) / K;
 }
 
@@ -70,13 +76,14 @@ typedef struct {
 
 // ------------------------------- layers ----------------------------------------------------------
 
-// y = tanh(gain·x̂ + bias), x̂ = x normalized over each of K blocks of the row
+// y = tanh(gain·x̂ + bias), x̂ = x normalized over each of K blocks of the row; y may be x
 typedef struct {
   void *y;        // T [G, stride rows, width]
   const void *x;  // T, same layout
   float *stats;   // [G, stride rows, K, 2]: mean, 1/std
   const float *gain, *bias;  // [G, width]
   int64_t groups, rows, row_stride, width, blocks;
+  int64_t first_block, end_block;  // only these blocks; 0, 0: all
 } NormTanh;
 
 // dx, dgain, dbias from dy; dx may be dy. scratch: norm_scratch() floats

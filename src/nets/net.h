@@ -1,0 +1,103 @@
+// The one shape of network that the paper uses, for F, B, pi (and U, V of the advantage-only model):
+//
+//   input 0 → linear, layer norm, tanh, linear, relu ┐
+//                                                    ├→ layers × (linear, relu) → linear → output
+//   input 1 → linear, layer norm, tanh, linear, relu ┘
+//
+// With K > 1 blocks the input-1 branch and the trunk are masked: block i of a layer sees blocks j ≤ i
+// of the layer before (of z: j < i), and the branch's layer norm normalizes each block by itself.
+// Leading axes of every tensor: replicas, members. Backward is by hand.
+
+#ifndef BFM_NETS_NET_H
+#define BFM_NETS_NET_H
+
+#include "core/arena.h"
+#include "core/status.h"
+#include "ops/ops.h"
+
+#define NET_MAX_LAYERS 8
+
+typedef struct {
+  int64_t in, out;
+  int members;           // of each replica
+  int64_t weight, bias;  // where in the network's parameters, in floats
+} Linear;
+
+typedef struct {
+  const char *name;       // "F"
+  const char *branch[2];  // "sa", "sz"
+  int64_t in[2];          // width of the inputs
+  int64_t z;              // the last z columns of input 1 are z (masked when K > 1)
+  int64_t hidden, feat, out;
+  int layers;
+  int replicas;
+  int body, heads;  // members of all layers but the last; of the last
+  int64_t blocks;   // K
+
+  Linear branch_in[2], branch_out[2], trunk[NET_MAX_LAYERS + 1];
+  int64_t gain[2], shift[2];  // of the layer norms
+  int64_t count;              // floats of all parameters
+} Net;
+
+// a parameter tensor by its name, without the replica axis
+typedef struct {
+  char name[64];
+  int dims;
+  int64_t shape[3];
+  int64_t at;      // of replica 0, in floats from the network's first
+  int64_t count;   // floats a replica
+} NetTensor;
+
+#define NET_MAX_TENSORS (12 + 2 * (NET_MAX_LAYERS + 1))
+
+// place the parameters; the fields above `branch_in` are given
+void net_layout(Net *net);
+int net_tensors(const Net *net, const char *name, NetTensor *tensors);  // returns how many
+// orthogonal weights; number tells networks of one agent apart
+int net_init(const Net *net, const uint64_t *seeds, uint64_t number, float *values);
+void net_masks(const Net *net, uint8_t *mask);  // [count]: 1 where a weight may be used
+
+// where a network's numbers are: values (float32), working copies of the weights (T), gradients
+typedef struct {
+  const float *value;
+  const void *work;
+  float *grad;
+} NetParams;
+
+// activations of a pass, and the gradients going back
+typedef struct {
+  int replicas;   // how many the buffers hold
+  int64_t rows;   // of each group
+  void *in[2];
+  void *pre[2], *act[2];  // around layer norm and tanh
+  float *stats[2];
+  void *cat;
+  void *trunk[NET_MAX_LAYERS];
+  float *out;  // [replicas·heads, rows, out]
+
+  void *dout, *dtrunk[2], *dcat, *dact, *din;
+  float *scratch;
+} Tape;
+
+typedef enum { TAPE_INFER, TAPE_TRAIN } TapeKind;
+
+void tape_layout(Tape *tape, const Net *net, Type type, TapeKind kind, int replicas, int64_t rows,
+                 Arena *arena);
+
+// which part of a pass: rows row0 … row0+rows-1, blocks first … end-1, replicas from `replica` on.
+// repeat > 1: input 1 has rows/repeat rows, used again for each further part of input 0's rows
+typedef struct {
+  int64_t row0, rows;
+  int64_t repeat;               // 0 counts as 1
+  int replica;                  // parameters of tape->replicas replicas from here
+  int64_t first_block, end_block;  // 0, 0: all
+} Pass;
+
+void net_forward(Ops *ops, const Net *net, NetParams params, const Tape *tape, Pass pass);
+
+// dout: [replicas·heads, rows, out] float32, tight. With params.grad: the parameters' gradients (set,
+// not added). With want_din: tape->din, the gradient by input 0, and nothing of branch 1.
+void net_backward(Ops *ops, const Net *net, NetParams params, const Tape *tape, const float *dout,
+                  Pass pass, int want_din);
+
+#endif

@@ -1,0 +1,319 @@
+// The CUDA backend: opening a GPU, memory, lanes and graphs. A recorded body is called twice: first
+// to plan, when products choose their algorithms and nothing runs, then into a CUDA graph, in which
+// lanes are streams forked and joined by events. The host never waits inside a replay.
+
+#include "ops/cuda.cuh"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+// ------------------------------- failures --------------------------------------------------------
+
+void cuda_failed(Cuda *c, int status, const char *format, ...) {
+  if (c->status) return;
+  c->status = status;
+  va_list args;
+  va_start(args, format);
+  vsnprintf(c->message, sizeof c->message, format, args);
+  va_end(args);
+}
+
+int cuda_good(Cuda *c, cudaError_t error, const char *what) {
+  if (error == cudaSuccess) return 1;
+  int status = error == cudaErrorMemoryAllocation ? BFM_NO_MEMORY : BFM_UNAVAILABLE;
+  cuda_failed(c, status, "%s failed to %s: %s", c->name, what, cudaGetErrorString(error));
+  cudaGetLastError();
+  return 0;
+}
+
+static int report(Cuda *c) {
+  int status = c->status;
+  c->status = BFM_OK;
+  return status ? c->fail(status, "%s", c->message) : BFM_OK;
+}
+
+// ------------------------------- memory ----------------------------------------------------------
+
+static int cuda_alloc(Ops *ops, void **memory, size_t bytes) {
+  Cuda *c = cuda_of(ops);
+  *memory = NULL;
+  cudaSetDevice(c->device);
+  cudaError_t error = cudaMalloc(memory, bytes ? bytes : 1);
+  if (error == cudaErrorMemoryAllocation) {
+    size_t free = 0, total = 0;
+    cudaGetLastError();
+    cudaMemGetInfo(&free, &total);
+    return c->fail(BFM_NO_MEMORY,
+                   "%s has %.2f of %.2f GB free and %.2f GB more are needed: "
+                   "reduce batch, seeds or the preset",
+                   c->name, free / 1e9, total / 1e9, bytes / 1e9);
+  }
+  if (cuda_good(c, error, "allocate memory")) {
+    cuda_good(c, cudaMemsetAsync(*memory, 0, bytes, c->stream[0]), "clear memory");
+    cuda_good(c, cudaStreamSynchronize(c->stream[0]), "clear memory");
+  }
+  return report(c);
+}
+
+static void cuda_release(Ops *ops, void *memory) {
+  cudaSetDevice(cuda_of(ops)->device);
+  cudaFree(memory);
+}
+
+static int transfer(Cuda *c, void *to, const void *from, size_t bytes, cudaMemcpyKind kind) {
+  cudaSetDevice(c->device);
+  if (c->mode != RUN) {
+    cuda_failed(c, BFM_BAD_ARGUMENT, "a recorded body must not move data between host and GPU");
+  } else {
+    cuda_good(c, cudaMemcpyAsync(to, from, bytes, kind, c->stream[0]), "move data");
+    cuda_good(c, cudaStreamSynchronize(c->stream[0]), "finish its work");
+  }
+  return report(c);
+}
+
+static int cuda_upload(Ops *ops, void *to, const void *from, size_t bytes) {
+  return transfer(cuda_of(ops), to, from, bytes, cudaMemcpyHostToDevice);
+}
+
+static int cuda_download(Ops *ops, void *to, const void *from, size_t bytes) {
+  return transfer(cuda_of(ops), to, from, bytes, cudaMemcpyDeviceToHost);
+}
+
+// whether an operation that is no kernel and no product should be issued now
+static int issues(Cuda *c) {
+  return !c->status && c->mode != PLAN && !(c->mode == CAPTURE && c->ops.products_only);
+}
+
+static void cuda_copy(Ops *ops, void *to, const void *from, size_t bytes) {
+  Cuda *c = cuda_of(ops);
+  if (!issues(c)) return;
+  cuda_good(c, cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, c->stream[c->lane]),
+            "copy memory");
+}
+
+static void cuda_zero(Ops *ops, void *to, size_t bytes) {
+  Cuda *c = cuda_of(ops);
+  if (!issues(c)) return;
+  cuda_good(c, cudaMemsetAsync(to, 0, bytes, c->stream[c->lane]), "clear memory");
+}
+
+static int cuda_sync(Ops *ops) {
+  Cuda *c = cuda_of(ops);
+  cudaSetDevice(c->device);
+  for (int i = 0; i < LANES; i++) {
+    cuda_good(c, cudaStreamSynchronize(c->stream[i]), "finish its work");
+  }
+  return report(c);
+}
+
+// ------------------------------- lanes -----------------------------------------------------------
+
+static void cuda_lane(Ops *ops, int lane) {
+  Cuda *c = cuda_of(ops);
+  if (lane < 0 || lane >= LANES) {
+    cuda_failed(c, BFM_BAD_ARGUMENT, "lane %d is not in 0 … %d", lane, LANES - 1);
+  } else if (lane && c->mode == CAPTURE && !(c->forked & 1 << lane)) {
+    // its stream is no part of the capture: operations would run at once
+    cuda_failed(c, BFM_BAD_ARGUMENT, "lane %d is used before it is forked", lane);
+  } else {
+    c->lane = lane;
+  }
+}
+
+static void follow(Cuda *c, int later, int earlier, int lane) {
+  if (c->mode == PLAN || c->status) return;
+  cuda_good(c, cudaEventRecord(c->event[lane], c->stream[earlier]), "record an event");
+  cuda_good(c, cudaStreamWaitEvent(c->stream[later], c->event[lane], 0), "wait for an event");
+}
+
+static void cuda_fork(Ops *ops, int lane) {
+  Cuda *c = cuda_of(ops);
+  c->forked |= 1 << lane;
+  follow(c, lane, 0, lane);
+}
+
+static void cuda_join(Ops *ops, int lane) { follow(cuda_of(ops), 0, lane, lane); }
+
+// ------------------------------- graphs ----------------------------------------------------------
+
+struct OpsGraph {
+  cudaGraphExec_t exec;
+};
+
+static void cuda_forget(Ops *ops, OpsGraph *graph) {
+  if (!graph) return;
+  cudaSetDevice(cuda_of(ops)->device);
+  cudaStreamSynchronize(cuda_of(ops)->stream[0]);
+  if (graph->exec) cudaGraphExecDestroy(graph->exec);
+  free(graph);
+}
+
+static void call(Cuda *c, Mode mode, void (*body)(void *), void *context) {
+  c->mode = mode;
+  c->lane = 0;
+  c->forked = 0;
+  body(context);
+  c->lane = 0;
+}
+
+static int cuda_record(Ops *ops, OpsGraph **out, void (*body)(void *context), void *context) {
+  Cuda *c = cuda_of(ops);
+  *out = NULL;
+  OpsGraph *graph = (OpsGraph *)calloc(1, sizeof *graph);
+  if (!graph) return c->fail(BFM_NO_MEMORY, "out of memory for a graph");
+
+  int status = cuda_sync(ops);  // what came before is not of this graph
+  int64_t flops = ops->flops;
+  if (!status) {
+    call(c, PLAN, body, context);
+    ops->flops = flops;
+  }
+  cudaGraph_t captured = NULL;
+  if (!status && !c->status &&
+      cuda_good(c, cudaStreamBeginCapture(c->stream[0], cudaStreamCaptureModeThreadLocal),
+                "begin a graph")) {
+    call(c, CAPTURE, body, context);
+    cuda_good(c, cudaStreamEndCapture(c->stream[0], &captured), "end a graph");
+  }
+  c->mode = RUN;
+  if (captured && !c->status) {
+    cuda_good(c, cudaGraphInstantiate(&graph->exec, captured, 0), "make a graph");
+  }
+  if (captured) cudaGraphDestroy(captured);
+  if (graph->exec) cuda_good(c, cudaGraphUpload(graph->exec, c->stream[0]), "load a graph");
+  if (!status) status = report(c);
+  if (status) {
+    cuda_forget(ops, graph);
+    return status;
+  }
+  *out = graph;
+  return BFM_OK;
+}
+
+static int cuda_replay(Ops *ops, OpsGraph *graph, int64_t times) {
+  Cuda *c = cuda_of(ops);
+  cudaSetDevice(c->device);
+  for (int64_t i = 0; i < times && !c->status; i++) {
+    cuda_good(c, cudaGraphLaunch(graph->exec, c->stream[0]), "launch a graph");
+  }
+  return report(c);
+}
+
+// ------------------------------- opening ---------------------------------------------------------
+
+static void cuda_close(Ops *ops) {
+  Cuda *c = cuda_of(ops);
+  cudaSetDevice(c->device);
+  cuda_gemm_close(c);
+  if (c->blas) cublasLtDestroy(c->blas);
+  for (int i = 0; i < LANES; i++) {
+    if (c->stream[i]) cudaStreamSynchronize(c->stream[i]);
+    cudaFree(c->workspace[i]);
+    cudaFree(c->scratch[i]);
+    cudaFree(c->counters[i]);
+    if (c->event[i]) cudaEventDestroy(c->event[i]);
+    if (c->stream[i]) cudaStreamDestroy(c->stream[i]);
+  }
+  free(c);
+}
+
+static int find_device(Cuda *c, int device) {
+  int count = 0;
+  cudaError_t error = cudaGetDeviceCount(&count);
+  if (error == cudaErrorInsufficientDriver) {
+    int driver = 0;
+    cudaDriverGetVersion(&driver);
+    return c->fail(BFM_UNAVAILABLE, "the NVIDIA driver serves CUDA %d.%d and %d.%d is needed",
+                   driver / 1000, driver % 1000 / 10, CUDART_VERSION / 1000,
+                   CUDART_VERSION % 1000 / 10);
+  }
+  if (error != cudaSuccess || count == 0) {
+    return c->fail(BFM_UNAVAILABLE, "no GPU answers: %s", cudaGetErrorString(error));
+  }
+  if (device < 0 || device >= count) {
+    return c->fail(BFM_UNAVAILABLE, "there is no GPU cuda:%d: this machine has %d", device, count);
+  }
+  cudaDeviceProp properties;
+  error = cudaGetDeviceProperties(&properties, device);
+  if (error == cudaSuccess) error = cudaSetDevice(device);
+  if (error != cudaSuccess) {
+    return c->fail(BFM_UNAVAILABLE, "cuda:%d does not answer: %s", device,
+                   cudaGetErrorString(error));
+  }
+  snprintf(c->name, sizeof c->name, "cuda:%d %s", device, properties.name);
+  if (properties.major < 8) {
+    return c->fail(BFM_UNAVAILABLE, "%s has compute capability %d.%d and 8.0 is needed", c->name,
+                   properties.major, properties.minor);
+  }
+  c->device = device;
+  c->multiprocessors = properties.multiProcessorCount;
+  return BFM_OK;
+}
+
+static int make_lanes(Cuda *c) {
+  for (int i = 0; i < LANES; i++) {
+    cuda_good(c, cudaStreamCreateWithFlags(&c->stream[i], cudaStreamNonBlocking), "make a stream");
+    cuda_good(c, cudaEventCreateWithFlags(&c->event[i], cudaEventDisableTiming), "make an event");
+    cuda_good(c, cudaMalloc(&c->workspace[i], WORKSPACE), "allocate a workspace");
+    cuda_good(c, cudaMalloc(&c->scratch[i], SCRATCH * sizeof(float)), "allocate scratch");
+    if (cuda_good(c, cudaMalloc(&c->counters[i], COUNTERS * sizeof(unsigned)), "allocate scratch")) {
+      cuda_good(c, cudaMemset(c->counters[i], 0, COUNTERS * sizeof(unsigned)), "clear scratch");
+    }
+  }
+  if (!c->status && cublasLtCreate(&c->blas) != CUBLAS_STATUS_SUCCESS) {
+    cuda_failed(c, BFM_UNAVAILABLE, "%s: cuBLASLt does not start", c->name);
+  }
+  cuda_good(c, cudaDeviceSynchronize(), "start");
+  return report(c);
+}
+
+extern "C" __attribute__((visibility("default"))) int bfm_cuda_open(Ops **out, int device,
+                                                                    Precision precision,
+                                                                    const char *version,
+                                                                    size_t table, Fail fail) {
+  *out = NULL;
+  if (strcmp(version, BFM_VERSION) || table != sizeof(Ops)) {
+    return fail(BFM_UNAVAILABLE,
+                CUDA_PLUGIN " is of bfm " BFM_VERSION " (%zu) and the program of %s (%zu): "
+                "build both from one checkout",
+                sizeof(Ops), version, table);
+  }
+  Cuda *c = (Cuda *)calloc(1, sizeof *c);
+  if (!c) return fail(BFM_NO_MEMORY, "out of memory for the CUDA backend");
+  const char *timed = getenv("BFM_CUDA_TIMED");
+  c->timed = !timed || strcmp(timed, "0");
+  c->fail = fail;
+  c->precision = precision;
+  Ops *ops = &c->ops;
+  ops->name = c->name;
+  ops->type = precision_type(precision);
+  int status = find_device(c, device);
+  if (!status) status = make_lanes(c);
+  if (status) {
+    cuda_close(ops);
+    return status;
+  }
+
+  ops->alloc = cuda_alloc;
+  ops->release = cuda_release;
+  ops->upload = cuda_upload;
+  ops->download = cuda_download;
+  ops->copy = cuda_copy;
+  ops->zero = cuda_zero;
+  ops->sync = cuda_sync;
+  ops->close = cuda_close;
+  ops->lane = cuda_lane;
+  ops->fork = cuda_fork;
+  ops->join = cuda_join;
+  ops->record = cuda_record;
+  ops->replay = cuda_replay;
+  ops->forget = cuda_forget;
+  cuda_gemms(ops);
+  cuda_layers(ops);
+  cuda_draws(ops);
+  cuda_losses(ops);
+  *out = ops;
+  return BFM_OK;
+}
