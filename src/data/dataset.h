@@ -9,7 +9,7 @@
 #include "core/status.h"
 
 typedef struct {
-  int64_t count;              // transitions
+  int64_t count;  // transitions
   int64_t obs_dim, act_dim;
   float *obs, *act, *next_obs;  // [count, ·]
   float *discount;              // [count]: 0 where the episode terminated, 1 elsewhere
@@ -17,7 +17,8 @@ typedef struct {
   char env[64];  // attribute "env" of the file, or empty
 } Dataset;
 
-// refuses NaN, infinities, fewer than two transitions, files whose sizes disagree
+// refuses NaN, infinities, fewer than two transitions, files whose sizes disagree; without
+// next_observations the next row of the episode stands in, and an episode's last row is dropped
 int dataset_read(Dataset *data, const char *const *paths, int path_count);
 void dataset_free(Dataset *data);
 

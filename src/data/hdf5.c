@@ -1,0 +1,153 @@
+// The little of HDF5 that datasets need. HDF5 converts any integer, float or boolean to float32 while
+// it reads; what is no finite float32 then is refused with its place.
+
+#include "data/hdf5.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+Hdf5Errors hdf5_silence(void) {
+  Hdf5Errors errors = {NULL, NULL};
+  H5Eget_auto2(H5E_DEFAULT, &errors.print, &errors.context);
+  H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
+  return errors;
+}
+
+void hdf5_restore(Hdf5Errors errors) { H5Eset_auto2(H5E_DEFAULT, errors.print, errors.context); }
+
+int hdf5_open(hid_t *file, const char *path) {
+  *file = H5I_INVALID_HID;
+  struct stat info;
+  int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  if (fd < 0) return bfm_fail(BFM_IO, "cannot open %s: %s", path, strerror(errno));
+  int regular = !fstat(fd, &info) && S_ISREG(info.st_mode);
+  close(fd);
+  if (!regular) return bfm_fail(BFM_IO, "%s is not a regular file", path);
+  if (H5Fis_hdf5(path) <= 0) return bfm_fail(BFM_BAD_FILE, "%s is not an HDF5 file", path);
+
+  *file = H5Fopen(path, H5F_ACC_RDONLY, H5P_DEFAULT);
+  if (*file < 0) {
+    return bfm_fail(BFM_BAD_FILE,
+                    "%s cannot be opened: the HDF5 file is cut short, damaged or "
+                    "still being written",
+                    path);
+  }
+  return BFM_OK;
+}
+
+int hdf5_has(hid_t file, const char *name) {
+  return H5Lexists(file, name, H5P_DEFAULT) > 0 && H5Oexists_by_name(file, name, H5P_DEFAULT) > 0;
+}
+
+// ---------------------------------- tables -------------------------------------------------------
+
+static int open_table(hid_t file, const char *name, hid_t *table) {
+  *table = H5I_INVALID_HID;
+  if (!hdf5_has(file, name)) return bfm_fail(BFM_BAD_FILE, "there is no dataset \"%s\"", name);
+  *table = H5Dopen2(file, name, H5P_DEFAULT);
+  if (*table < 0) return bfm_fail(BFM_BAD_FILE, "\"%s\" is not a dataset", name);
+  return BFM_OK;
+}
+
+static int shape_of(hid_t table, const char *name, int64_t *rows, int64_t *columns, int *axes) {
+  hid_t type = H5Dget_type(table), space = H5Dget_space(table);
+  H5T_class_t kind = H5Tget_class(type);
+  hsize_t extents[2] = {0, 1};
+  *axes = H5Sget_simple_extent_ndims(space);
+  int plain = *axes == 1 || *axes == 2;
+  if (plain) H5Sget_simple_extent_dims(space, extents, NULL);
+  H5Tclose(type);
+  H5Sclose(space);
+
+  if (kind != H5T_INTEGER && kind != H5T_FLOAT && kind != H5T_ENUM) {
+    return bfm_fail(BFM_BAD_FILE, "%s does not hold numbers", name);
+  }
+  if (!plain) return bfm_fail(BFM_BAD_FILE, "%s has %d axes, but must have 1 or 2", name, *axes);
+  if (extents[0] > INT32_MAX * (hsize_t)1024 || extents[1] > INT32_MAX) {
+    return bfm_fail(BFM_BAD_FILE, "%s has an impossible size: %" PRIu64 " x %" PRIu64, name,
+                    (uint64_t)extents[0], (uint64_t)extents[1]);
+  }
+  *rows = (int64_t)extents[0];
+  *columns = (int64_t)extents[1];
+  return BFM_OK;
+}
+
+int hdf5_shape(hid_t file, const char *name, int64_t *rows, int64_t *columns, int *axes) {
+  hid_t table;
+  TRY(open_table(file, name, &table));
+  int status = shape_of(table, name, rows, columns, axes);
+  H5Dclose(table);
+  return status;
+}
+
+static int check_finite(const char *name, int64_t rows, int64_t columns, const float *values) {
+  for (int64_t i = 0; i < rows * columns; i++) {
+    if (!isfinite(values[i])) {
+      return bfm_fail(BFM_BAD_FILE, "%s has %s at row %" PRId64 ", column %" PRId64, name,
+                      isnan(values[i]) ? "NaN" : "an infinity", i / columns, i % columns);
+    }
+  }
+  return BFM_OK;
+}
+
+int hdf5_read(hid_t file, const char *name, int64_t rows, int64_t columns, float *out) {
+  hid_t table;
+  int64_t has_rows = 0, has_columns = 0;
+  int axes, bad = 0;
+  TRY(open_table(file, name, &table));
+  int status = shape_of(table, name, &has_rows, &has_columns, &axes);
+  if (!status && (has_rows != rows || has_columns != columns)) {
+    status = bfm_fail(BFM_BAD_FILE,
+                      "%s has %" PRId64 " x %" PRId64 " numbers, but %" PRId64 " x %" PRId64
+                      " are expected",
+                      name, has_rows, has_columns, rows, columns);
+  }
+  if (!status && rows > 0)
+    bad = H5Dread(table, H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, out) < 0;
+  H5Dclose(table);
+  if (status) return status;
+  if (bad) {
+    return bfm_fail(BFM_BAD_FILE,
+                    "%s cannot be read: it is damaged, or packed with a filter that "
+                    "is not here",
+                    name);
+  }
+  return check_finite(name, rows, columns, out);
+}
+
+// ---------------------------------- attributes ---------------------------------------------------
+
+// a text of variable length is HDF5's to allocate, one of fixed length may lack its final zero
+static void read_text(hid_t attribute, hid_t type, char *out, size_t size) {
+  if (H5Tis_variable_str(type) > 0) {
+    char *text = NULL;
+    if (H5Aread(attribute, type, &text) >= 0 && text) snprintf(out, size, "%s", text);
+    if (text) H5free_memory(text);
+    return;
+  }
+  size_t length = H5Tget_size(type);
+  char *text = calloc(1, length + 1);
+  if (text && H5Aread(attribute, type, text) >= 0) snprintf(out, size, "%s", text);
+  free(text);
+}
+
+void hdf5_attribute(hid_t file, const char *name, char *out, size_t size) {
+  *out = 0;
+  if (H5Aexists(file, name) <= 0) return;
+  hid_t attribute = H5Aopen(file, name, H5P_DEFAULT);
+  if (attribute < 0) return;
+  hid_t type = H5Aget_type(attribute), space = H5Aget_space(attribute);
+  if (H5Tget_class(type) == H5T_STRING && H5Sget_simple_extent_npoints(space) == 1) {
+    read_text(attribute, type, out, size);
+  }
+  H5Sclose(space);
+  H5Tclose(type);
+  H5Aclose(attribute);
+}

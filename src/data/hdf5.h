@@ -1,0 +1,34 @@
+// The little of HDF5 that datasets need: tables of numbers and text attributes, with sentences in
+// place of HDF5's own error stack.
+
+#ifndef BFM_DATA_HDF5_H
+#define BFM_DATA_HDF5_H
+
+#include <hdf5.h>
+#include <stdint.h>
+
+#include "core/status.h"
+
+// HDF5 prints its error stack by itself: silence it around work, then restore what was there
+typedef struct {
+  H5E_auto2_t print;
+  void *context;
+} Hdf5Errors;
+Hdf5Errors hdf5_silence(void);
+void hdf5_restore(Hdf5Errors errors);
+
+int hdf5_open(hid_t *file, const char *path);
+
+// whether the file has a dataset or group of this name
+int hdf5_has(hid_t file, const char *name);
+
+// [rows, columns] of a dataset of numbers; one with a single axis counts as one column
+int hdf5_shape(hid_t file, const char *name, int64_t *rows, int64_t *columns, int *axes);
+
+// all of a dataset into out, converted to float32; finite numbers only
+int hdf5_read(hid_t file, const char *name, int64_t rows, int64_t columns, float *out);
+
+// a text attribute of the file into out, empty when there is none
+void hdf5_attribute(hid_t file, const char *name, char *out, size_t size);
+
+#endif
