@@ -144,8 +144,6 @@ static double f_dot(const double *a, int n) {
   return sum;
 }
 
-static double operator_not(double a) { return a == 0; }
-
 enum {
   VECTORS = 1,         // a vector in an argument stands for all its numbers
   PAIRS = 2,           // takes the numbers of two vectors, one after the other
@@ -234,7 +232,6 @@ static int parser_new(muParserHandle_t *parser) {
   for (int i = 0; i < COUNT(constants); i++) {
     mupDefineConst(p, constants[i].name, constants[i].value);
   }
-  mupDefineInfixOprt(p, "!", operator_not, 1);
   *parser = p;
   return BFM_OK;
 }
@@ -634,7 +631,7 @@ static int unary(Compiler *c) {
   char next = peek(c);
   if (is_sign(next)) {
     c->at++;
-    TRY(emit_word(c, next == '-' ? "- (" : next == '!' ? "! (" : "("));
+    TRY(emit_word(c, next == '-' ? "- (" : next == '!' ? "not(" : "("));
     TRY(unary(c));
     TRY(emit_word(c, ")"));
   } else {
