@@ -262,10 +262,10 @@ static void read_array(const mjModel *m, const mjData *d, int kind, int id, doub
 
 // sensors that mj_sensorPos and mj_sensorVel can fill after mj_comVel; others need the whole stage
 static const int light_sensors[] = {
-    mjSENS_VELOCIMETER,   mjSENS_GYRO,         mjSENS_MAGNETOMETER,   mjSENS_JOINTPOS,
-    mjSENS_JOINTVEL,      mjSENS_BALLQUAT,     mjSENS_BALLANGVEL,     mjSENS_FRAMEPOS,
-    mjSENS_FRAMEQUAT,     mjSENS_FRAMEXAXIS,   mjSENS_FRAMEYAXIS,     mjSENS_FRAMEZAXIS,
-    mjSENS_FRAMELINVEL,   mjSENS_FRAMEANGVEL,  mjSENS_SUBTREECOM,     mjSENS_SUBTREELINVEL,
+    mjSENS_VELOCIMETER,   mjSENS_GYRO,        mjSENS_MAGNETOMETER, mjSENS_JOINTPOS,
+    mjSENS_JOINTVEL,      mjSENS_BALLQUAT,    mjSENS_BALLANGVEL,   mjSENS_FRAMEPOS,
+    mjSENS_FRAMEQUAT,     mjSENS_FRAMEXAXIS,  mjSENS_FRAMEYAXIS,   mjSENS_FRAMEZAXIS,
+    mjSENS_FRAMELINVEL,   mjSENS_FRAMEANGVEL, mjSENS_SUBTREECOM,   mjSENS_SUBTREELINVEL,
     mjSENS_SUBTREEANGMOM,
 };
 
@@ -411,8 +411,10 @@ static int fail_part(const mjModel *m, const Kind *kind, int id, const char *par
 
   if (kind->kind == SENSOR) {
     int size = m->sensor_dim[id];
-    if (size == 1) snprintf(parts, sizeof parts, "only its bare name");
-    else snprintf(parts, sizeof parts, "%s.0 to .%d", size == 3 ? ".x .y .z, " : "", size - 1);
+    if (size == 1)
+      snprintf(parts, sizeof parts, "only its bare name");
+    else
+      snprintf(parts, sizeof parts, "%s.0 to .%d", size == 3 ? ".x .y .z, " : "", size - 1);
   }
   for (int i = 0; i < COUNT(attributes); i++) {
     const Attribute *a = &attributes[i];
@@ -445,11 +447,13 @@ int quantity_find(Quantity *q, const mjModel *m, const char *name) {
   if (object[length] && !part[0]) return QUANTITY_UNKNOWN;
 
   // the robot's centre of mass and angular momentum, whole arrays
-  if (!colon && ((length == 3 && !strncmp(name, "com", 3)) ||
-                 (length == 6 && !strncmp(name, "angmom", 6)))) {
+  if (!colon &&
+      ((length == 3 && !strncmp(name, "com", 3)) || (length == 6 && !strncmp(name, "angmom", 6)))) {
     if (part_find(q, BODY, robot_body(m), name)) return BFM_OK;
-    return bfm_fail(BFM_BAD_ARGUMENT, "'%s' is none of com.x com.y com.z com.vx com.vy com.vz "
-                    "angmom.x angmom.y angmom.z", name);
+    return bfm_fail(BFM_BAD_ARGUMENT,
+                    "'%s' is none of com.x com.y com.z com.vx com.vy com.vz "
+                    "angmom.x angmom.y angmom.z",
+                    name);
   }
   for (int i = 0; i < COUNT(arrays) && !colon; i++) {
     if (strlen(arrays[i].name) != length || strncmp(name, arrays[i].name, length)) continue;

@@ -14,10 +14,10 @@
 
 // what must be computed in mjData before a source can be read (bits)
 enum {
-  NEEDS_KINEMATICS = 1,  // mj_kinematics
-  NEEDS_COM = 2,         // mj_comPos
-  NEEDS_VELOCITY = 4,    // mj_comVel
-  NEEDS_SENSOR_POS = 8,  // mj_sensorPos
+  NEEDS_KINEMATICS = 1,   // mj_kinematics
+  NEEDS_COM = 2,          // mj_comPos
+  NEEDS_VELOCITY = 4,     // mj_comVel
+  NEEDS_SENSOR_POS = 8,   // mj_sensorPos
   NEEDS_SENSOR_VEL = 16,  // mj_sensorVel
   NEEDS_ALL_POS = 32,     // mj_fwdPosition: sensors of tendons, limits, contacts, …
   NEEDS_ALL_VEL = 64,     // mj_fwdVelocity

@@ -14,13 +14,13 @@
 #include "core/nearest.h"
 #include "envs/quantities.h"
 
-#define MAX_SOURCES 256   // distinct vectors in one expression
-#define MAX_VALUES 8192   // their numbers
-#define MAX_DEPTH 128     // nested expressions and signs: a parenthesis is two
-#define MAX_TEXT 65536    // characters for muParser, vectors and aliases spelled out
+#define MAX_SOURCES 256  // distinct vectors in one expression
+#define MAX_VALUES 8192  // their numbers
+#define MAX_DEPTH 128    // nested expressions and signs: a parenthesis is two
+#define MAX_TEXT 65536   // characters for muParser, vectors and aliases spelled out
 #define MAX_NAME 128
-#define MANY 1024         // arguments of functions that take any number
-#define PAIR 63           // of those that take two vectors
+#define MANY 1024  // arguments of functions that take any number
+#define PAIR 63    // of those that take two vectors
 
 typedef struct {
   QuantitySource source;
@@ -98,9 +98,9 @@ static inline double tolerance(const double *a, int n, double (*sigmoid)(double,
   return sigmoid((x < lo ? lo - x : x - hi) / margin, v);
 }
 
-#define TOLERANCE(sigmoid, zero_allowed)                              \
-  static double tolerance_##sigmoid(const double *a, int n) {         \
-    return tolerance(a, n, sigmoid, zero_allowed);                    \
+#define TOLERANCE(sigmoid, zero_allowed)                      \
+  static double tolerance_##sigmoid(const double *a, int n) { \
+    return tolerance(a, n, sigmoid, zero_allowed);            \
   }
 
 TOLERANCE(gaussian, 0)
@@ -160,7 +160,7 @@ typedef struct {
 } Function;
 
 #define TOLERANCE_ROW(name, sigmoid, zero, help) \
-  {name, 1, 5, TOLERANCE_CALL | (zero), tolerance_##sigmoid, help}
+  { name, 1, 5, TOLERANCE_CALL | (zero), tolerance_##sigmoid, help }
 
 static const Function functions[] = {
     TOLERANCE_ROW("tolerance", gaussian, 0,
@@ -243,9 +243,9 @@ typedef struct {
   const mjModel *model;
   const Alias *aliases;
 
-  const char *typed;     // what the user wrote, for messages
-  const char *at;        // the next character, of it or of an alias in it
-  const char *alias;     // place in `typed` of the alias being read, NULL outside of one
+  const char *typed;  // what the user wrote, for messages
+  const char *at;     // the next character, of it or of an alias in it
+  const char *alias;  // place in `typed` of the alias being read, NULL outside of one
   const char *alias_name;
   int depth;
 
@@ -277,8 +277,8 @@ static int fail_at(Compiler *c, const char *place) {
     shown[n] = isprint((unsigned char)letter) ? letter : '?';
   }
   shown[n] = 0;
-  return bfm_fail(BFM_BAD_ARGUMENT, "%s%s, at character %d of the reward\n  %s\n  %*s^", why, inside,
-                  offset + 1, shown, offset - start, "");
+  return bfm_fail(BFM_BAD_ARGUMENT, "%s%s, at character %d of the reward\n  %s\n  %*s^", why,
+                  inside, offset + 1, shown, offset - start, "");
 }
 
 #define FAIL_AT(c, place, ...) (bfm_fail(BFM_BAD_ARGUMENT, __VA_ARGS__), fail_at(c, place))
@@ -318,6 +318,10 @@ static int expect(Compiler *c, char closing, const char *opened) {
   return FAIL_AT(c, c->at, "expected an operator or '%c' before '%c'", closing, next);
 }
 
+static int is_name_start(char c) { return isalpha((unsigned char)c) || c == '_'; }
+
+static int is_name(char c) { return isalnum((unsigned char)c) || c == '_' || c == '.'; }
+
 // ---------------------------------- numbers ------------------------------------------------------
 
 static const char *digits(const char *text) {
@@ -325,27 +329,34 @@ static const char *digits(const char *text) {
   return text;
 }
 
+// far from the largest double, so that muParser can always read it
+#define MAX_DIGITS 40
+#define MAX_EXPONENT 250
+
 static int number(Compiler *c) {
   const char *start = c->at, *end = digits(start);
   if (*end == '.') end = digits(end + 1);
+  int is_number = isdigit((unsigned char)*start) || end > start + 1;
+  int too_large = end - start > MAX_DIGITS;
   if (*end == 'e' || *end == 'E') {
     const char *exponent = end + 1 + (end[1] == '+' || end[1] == '-');
-    if (isdigit((unsigned char)*exponent)) end = digits(exponent);
+    end = digits(exponent);
+    is_number &= end > exponent;
+    too_large |= end - exponent > 3 || atoi(exponent) > MAX_EXPONENT;
   }
-  if (isalnum((unsigned char)*end) || *end == '_' || *end == '.' || end - start > MAX_NAME ||
-      (end == start + 1 && *start == '.')) {
+  if (!is_number || is_name(*end)) {
     int shown = (int)strcspn(start, " ,()*/<>=&|?:");
     return FAIL_AT(c, start, "'%.*s' is not a number", shown < 32 ? shown : 32, start);
+  }
+  if (too_large) {
+    return FAIL_AT(c, start, "a number has more than %d digits or an exponent beyond %d",
+                   MAX_DIGITS, MAX_EXPONENT);
   }
   c->at = end;
   return emit(c, start, (size_t)(end - start));
 }
 
 // ---------------------------------- names --------------------------------------------------------
-
-static int is_name_start(char c) { return isalpha((unsigned char)c) || c == '_'; }
-
-static int is_name(char c) { return isalnum((unsigned char)c) || c == '_' || c == '.'; }
 
 // a name with its dots and, where one of the kinds stands before a colon, its prefix
 static int read_name(Compiler *c, char *name) {
@@ -396,7 +407,8 @@ static int fail_unknown(Compiler *c, const char *place, const char *name) {
   if (nearest.best) quantity_typed_name(best, sizeof best, nearest.best);
   snprintf(meant, sizeof meant, "%s%s", best, part);
   if (colon && !strcmp(best, object)) {
-    return FAIL_AT(c, place, "the model has no %.*s called '%s'", (int)(colon - name), name, object);
+    return FAIL_AT(c, place, "the model has no %.*s called '%s'", (int)(colon - name), name,
+                   object);
   }
   if (!best[0] || !strcmp(meant, name)) {
     return FAIL_AT(c, place, "the model has nothing called '%s'", name);
@@ -437,10 +449,11 @@ static int quantity(Compiler *c, const char *place, const char *name) {
   if (q.count == 0) return FAIL_AT(c, place, "'%s' is empty in this model", name);
   if (q.count == 1) return variable(c, place, &q.source, q.first);
   if (c->element < 0) {
-    return FAIL_AT(c, place,
-                   "'%s' is a vector of %d numbers: name one of them, or use norm, dist, mean, sum, "
-                   "min or max",
-                   name, q.count);
+    return FAIL_AT(
+        c, place,
+        "'%s' is a vector of %d numbers: name one of them, or use norm, dist, mean, sum, "
+        "min or max",
+        name, q.count);
   }
   if (c->size && c->size != q.count) {
     return FAIL_AT(c, place, "'%s' is a vector of %d numbers beside one of %d", name, q.count,
@@ -611,7 +624,8 @@ static int operand(Compiler *c) {
     }
     const Alias *alias = alias_find(c, name);
     if (alias) return read_alias(c, place, alias);
-    if (function_find(name)) return FAIL_AT(c, place, "the function '%s' needs its arguments", name);
+    if (function_find(name))
+      return FAIL_AT(c, place, "the function '%s' needs its arguments", name);
     alias_part(c, name);
     return quantity(c, place, name);
   }
@@ -682,15 +696,15 @@ static int binary(Compiler *c) {
     TRY(unary(c));
     peek(c);
     int i = 0;
-    while (i < COUNT(operators) &&
-           strncmp(c->at, operators[i].text, strlen(operators[i].text))) {
+    while (i < COUNT(operators) && strncmp(c->at, operators[i].text, strlen(operators[i].text))) {
       i++;
     }
     if (i == COUNT(operators) || !strncmp(c->at, "**", 2)) return fail_foreign(c);
 
     // a < b < c would compare c with 0 or 1
     if (operators[i].type == COMPARISON && compared) {
-      return FAIL_AT(c, c->at, "two comparisons in a row: write a < b && b < c, or use parentheses");
+      return FAIL_AT(c, c->at,
+                     "two comparisons in a row: write a < b && b < c, or use parentheses");
     }
     if (operators[i].type == COMPARISON) compared = 1;
     if (operators[i].type == LOGICAL) compared = 0;
@@ -767,13 +781,20 @@ int reward_new(Reward **reward, const mjModel *model, const Alias *aliases, cons
   out[0] = 0;
   r->text = out;
 
-  Compiler c = {.reward = r, .model = model, .aliases = aliases, .typed = typed,
-                .at = typed, .element = -1, .out = out};
+  Compiler c = {.reward = r,
+                .model = model,
+                .aliases = aliases,
+                .typed = typed,
+                .at = typed,
+                .element = -1,
+                .out = out};
   int status = parser_new(&r->parser);
   if (!status) status = compile(&c);
   if (!status) status = reward_bind(r);
-  if (status) reward_free(r);
-  else *reward = r;
+  if (status)
+    reward_free(r);
+  else
+    *reward = r;
   return status;
 }
 
@@ -793,8 +814,10 @@ int reward_copy(Reward **copy, const Reward *reward) {
   r->parser = NULL;
   int status = parser_new(&r->parser);
   if (!status) status = reward_bind(r);
-  if (status) reward_free(r);
-  else *copy = r;
+  if (status)
+    reward_free(r);
+  else
+    *copy = r;
   return status;
 }
 
@@ -826,8 +849,10 @@ void reward_forward(const Reward *r, const mjModel *m, mjData *d) {
     if (needs & NEEDS_COM) mj_comPos(m, d);
   }
   if (needs & NEEDS_SENSOR_POS) mj_sensorPos(m, d);
-  if (needs & NEEDS_ALL_VEL) mj_fwdVelocity(m, d);
-  else if (needs & NEEDS_VELOCITY) mj_comVel(m, d);
+  if (needs & NEEDS_ALL_VEL)
+    mj_fwdVelocity(m, d);
+  else if (needs & NEEDS_VELOCITY)
+    mj_comVel(m, d);
   if (needs & NEEDS_SENSOR_VEL) mj_sensorVel(m, d);
 }
 

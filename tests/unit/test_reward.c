@@ -84,19 +84,21 @@ static void test_frames(void **state) {
     const char *typed;
     int object;
     const char *name;
-  } rows[] = {{"torso", mjOBJ_XBODY, "torso"},    {"left_hand", mjOBJ_XBODY, "left/hand"},
-              {"foot", mjOBJ_XBODY, "foot"},      {"imu", mjOBJ_SITE, "imu"},
-              {"tip", mjOBJ_SITE, "tip"},         {"palm", mjOBJ_GEOM, "palm"},
-              {"geom:sole", mjOBJ_GEOM, "sole"},  {"site:sole", mjOBJ_SITE, "sole"},
+  } rows[] = {{"torso", mjOBJ_XBODY, "torso"},      {"left_hand", mjOBJ_XBODY, "left/hand"},
+              {"foot", mjOBJ_XBODY, "foot"},        {"imu", mjOBJ_SITE, "imu"},
+              {"tip", mjOBJ_SITE, "tip"},           {"palm", mjOBJ_GEOM, "palm"},
+              {"geom:sole", mjOBJ_GEOM, "sole"},    {"site:sole", mjOBJ_SITE, "sole"},
               {"body:swing", mjOBJ_XBODY, "swing"}, {"lamp", mjOBJ_XBODY, "lamp"}};
   for (size_t i = 0; i < COUNT(rows); i++) {
     int object = rows[i].object == mjOBJ_XBODY ? mjOBJ_BODY : rows[i].object;
     int id = mj_name2id(model, object, rows[i].name);
     assert_true(id >= 0);
-    const mjtNum *pos = object == mjOBJ_BODY ? data->xpos
-                        : object == mjOBJ_SITE ? data->site_xpos : data->geom_xpos;
-    const mjtNum *mat = object == mjOBJ_BODY ? data->xmat
-                        : object == mjOBJ_SITE ? data->site_xmat : data->geom_xmat;
+    const mjtNum *pos = object == mjOBJ_BODY   ? data->xpos
+                        : object == mjOBJ_SITE ? data->site_xpos
+                                               : data->geom_xpos;
+    const mjtNum *mat = object == mjOBJ_BODY   ? data->xmat
+                        : object == mjOBJ_SITE ? data->site_xmat
+                                               : data->geom_xmat;
     mjtNum velocity[6];
     mj_objectVelocity(model, data, rows[i].object, id, velocity, 0);
     expect_parts(rows[i].typed, "x y z", pos + 3 * id);
@@ -309,6 +311,9 @@ static void test_errors_point(void **state) {
       {"1; 2", 2, "one expression"},
       {"1.2.3", 1, "not a number"},
       {"0x10", 1, "not a number"},
+      {"1 + 1e", 5, "not a number"},
+      {"1 + 1e340", 5, "exponent"},
+      {". + 1", 1, "not a number"},
       {"1 + \x01", 5, "0x01"},
       {"\"torso\"", 1, "missing before '\"'"},
       {"2 * broken", 5, "'nothing' (in the alias 'broken')"},
@@ -396,12 +401,12 @@ static void test_wrong_expressions(void **state) {
   static const struct {
     const char *before, *after;
   } wrong[] = {
-      {"", " +"},        {"", ")"},        {"(", ""},       {"", " nobody.z"}, {"", ", 1"},
-      {"* ", ""},        {"1 ", ""},       {"", " 1"},      {"", " = 1"},      {"x = ", ""},
-      {"", "; 1"},       {"", " @"},       {"sine(", ")"},  {"sin(", ", 1)"},  {"", " ? 1"},
-      {"", " && "},      {"nobody + ", ""}, {"[", "]"},     {"\"", "\""},      {"", " 1.2.3"},
-      {"max(", ",)"},    {"if(", ", 1)"},  {"", " % 2"},    {"", "\x80"},      {"torso + ", ""},
-      {"import ", ""},   {"", " / * 2"},   {"$", ""},       {"max(", " nobody)"}, {"", " : 2"},
+      {"", " +"},      {"", ")"},         {"(", ""},      {"", " nobody.z"},    {"", ", 1"},
+      {"* ", ""},      {"1 ", ""},        {"", " 1"},     {"", " = 1"},         {"x = ", ""},
+      {"", "; 1"},     {"", " @"},        {"sine(", ")"}, {"sin(", ", 1)"},     {"", " ? 1"},
+      {"", " && "},    {"nobody + ", ""}, {"[", "]"},     {"\"", "\""},         {"", " 1.2.3"},
+      {"max(", ",)"},  {"if(", ", 1)"},   {"", " % 2"},   {"", "\x80"},         {"torso + ", ""},
+      {"import ", ""}, {"", " / * 2"},    {"$", ""},      {"max(", " nobody)"}, {"", " : 2"},
   };
   int count = 0;
   for (size_t i = 0; i < COUNT(right); i++) {
@@ -420,7 +425,12 @@ static void test_wrong_expressions(void **state) {
 
 static void test_not_finite(void **state) {
   (void)state;
-  static const char *const rows[] = {"0 / 0", "1 / 0", "log(-1)", "sqrt(-1)", "inf", "torso.z / 0",
+  static const char *const rows[] = {"0 / 0",
+                                     "1 / 0",
+                                     "log(-1)",
+                                     "sqrt(-1)",
+                                     "inf",
+                                     "torso.z / 0",
                                      "tolerance(1, torso.z, torso.z - 1)"};
   for (size_t i = 0; i < COUNT(rows); i++) {
     Reward *reward;
@@ -440,14 +450,22 @@ static void test_stages(void **state) {
     const char *expression;
     int stage;
   } rows[] = {
-      {"1", REWARD_POSITION},          {"piston.v", REWARD_POSITION},
-      {"torso.z", REWARD_POSITION},    {"com.z", REWARD_POSITION},
-      {"heading.0", REWARD_POSITION},  {"pull", REWARD_POSITION},
-      {"swing.u", REWARD_POSITION},    {"torso.vx", REWARD_VELOCITY},
-      {"com.vx", REWARD_VELOCITY},     {"angmom.y", REWARD_VELOCITY},
-      {"drift.x", REWARD_VELOCITY},    {"pull_rate", REWARD_VELOCITY},
-      {"speed * 0", REWARD_VELOCITY},  {"step", REWARD_FORCE},
-      {"shake.x", REWARD_FORCE},       {"swing.force", REWARD_FORCE},
+      {"1", REWARD_POSITION},
+      {"piston.v", REWARD_POSITION},
+      {"torso.z", REWARD_POSITION},
+      {"com.z", REWARD_POSITION},
+      {"heading.0", REWARD_POSITION},
+      {"pull", REWARD_POSITION},
+      {"swing.u", REWARD_POSITION},
+      {"torso.vx", REWARD_VELOCITY},
+      {"com.vx", REWARD_VELOCITY},
+      {"angmom.y", REWARD_VELOCITY},
+      {"drift.x", REWARD_VELOCITY},
+      {"pull_rate", REWARD_VELOCITY},
+      {"speed * 0", REWARD_VELOCITY},
+      {"step", REWARD_FORCE},
+      {"shake.x", REWARD_FORCE},
+      {"swing.force", REWARD_FORCE},
       {"torso.z + norm(actuator_force)", REWARD_FORCE},
   };
   for (size_t i = 0; i < COUNT(rows); i++) {
@@ -465,7 +483,8 @@ typedef struct {
 } States;
 
 static States states_new(void) {
-  States s = {calloc(STATES * model->nq, sizeof(double)), calloc(STATES * model->nv, sizeof(double)),
+  States s = {calloc(STATES * model->nq, sizeof(double)),
+              calloc(STATES * model->nv, sizeof(double)),
               calloc(STATES * model->na, sizeof(double))};
   for (int64_t i = 0; i < STATES * model->nq; i++) {
     s.qpos[i] = model->qpos0[i % model->nq] + 0.3 * sin(1.7 * i);
@@ -484,11 +503,24 @@ static void states_free(States s) {
 // what bulk computes in part equals mj_forward without actuation
 static void test_bulk(void **state) {
   (void)state;
-  static const char *const rows[] = {
-      "torso.z", "imu.zz", "com.z + heading.2", "tip.vx", "left_hand.wz", "com.vy", "angmom.x",
-      "drift.z", "speedometer.y", "pull + stroke", "pull_rate", "pump.act", "norm(qpos) + piston.v",
-      "norm(shake)", "step", "pump.force + swing.force", "norm(ctrl)",
-      "tolerance(dist(hand, torso), 0, 0.3, 0.1) * speed"};
+  static const char *const rows[] = {"torso.z",
+                                     "imu.zz",
+                                     "com.z + heading.2",
+                                     "tip.vx",
+                                     "left_hand.wz",
+                                     "com.vy",
+                                     "angmom.x",
+                                     "drift.z",
+                                     "speedometer.y",
+                                     "pull + stroke",
+                                     "pull_rate",
+                                     "pump.act",
+                                     "norm(qpos) + piston.v",
+                                     "norm(shake)",
+                                     "step",
+                                     "pump.force + swing.force",
+                                     "norm(ctrl)",
+                                     "tolerance(dist(hand, torso), 0, 0.3, 0.1) * speed"};
   States s = states_new();
   double one[STATES], two[STATES];
   Threads *threads;
@@ -536,8 +568,8 @@ static void test_bulk_refuses(void **state) {
   assert_int_equal(rewards_bulk(model, NULL, "torso.z", 0, NULL, NULL, NULL, NULL, out), BFM_OK);
 
   // some states without a finite value: 0 there
-  assert_int_equal(rewards_bulk(model, NULL, "sqrt(piston)", STATES, s.qpos, s.qvel, s.act, NULL, out),
-                   BFM_OK);
+  assert_int_equal(
+      rewards_bulk(model, NULL, "sqrt(piston)", STATES, s.qpos, s.qvel, s.act, NULL, out), BFM_OK);
   for (int i = 0; i < STATES; i++) {
     double q = s.qpos[i * model->nq + 12];
     assert_float_equal(out[i], q > 0 ? sqrt(q) : 0, 1e-15);
@@ -585,22 +617,14 @@ static void test_listing(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_frames),
-      cmocka_unit_test(test_subtrees),
-      cmocka_unit_test(test_joints),
-      cmocka_unit_test(test_sensors_and_actuators),
-      cmocka_unit_test(test_vectors),
-      cmocka_unit_test(test_aliases),
-      cmocka_unit_test(test_arithmetic),
-      cmocka_unit_test(test_tolerance),
-      cmocka_unit_test(test_errors_point),
-      cmocka_unit_test(test_caret),
-      cmocka_unit_test(test_limits),
-      cmocka_unit_test(test_wrong_expressions),
-      cmocka_unit_test(test_not_finite),
-      cmocka_unit_test(test_stages),
-      cmocka_unit_test(test_bulk),
-      cmocka_unit_test(test_bulk_refuses),
+      cmocka_unit_test(test_frames),       cmocka_unit_test(test_subtrees),
+      cmocka_unit_test(test_joints),       cmocka_unit_test(test_sensors_and_actuators),
+      cmocka_unit_test(test_vectors),      cmocka_unit_test(test_aliases),
+      cmocka_unit_test(test_arithmetic),   cmocka_unit_test(test_tolerance),
+      cmocka_unit_test(test_errors_point), cmocka_unit_test(test_caret),
+      cmocka_unit_test(test_limits),       cmocka_unit_test(test_wrong_expressions),
+      cmocka_unit_test(test_not_finite),   cmocka_unit_test(test_stages),
+      cmocka_unit_test(test_bulk),         cmocka_unit_test(test_bulk_refuses),
       cmocka_unit_test(test_listing),
   };
   return cmocka_run_group_tests_name("reward", tests, set_up, tear_down);
