@@ -1,0 +1,170 @@
+// The CUDA backend's draws: batches, z, noise, and the candidates of evaluation-based sampling.
+// A value depends on its seed, stream, step and index only: integers and uniforms are the CPU's bit
+// for bit, normals to the last digits of the two machines' logarithms and cosines.
+
+#include "core/rng.h"
+#include "ops/cuda.cuh"
+
+// ------------------------------- random numbers --------------------------------------------------
+
+// a thread for each block of four words; the replica is blockIdx.y
+template <bool NORMAL>
+__global__ void draw_kernel(const Draw x) {
+  int64_t i = thread_index() * 4, r = blockIdx.y;
+  if (i >= x.count) return;
+  Philox p = philox(x.seeds[r], x.stream, (uint64_t)*x.step, (uint32_t)(i / 4));
+  float v[4];
+  if (NORMAL) {
+    philox_normal(p.v[0], p.v[1], &v[0], &v[1]);
+    philox_normal(p.v[2], p.v[3], &v[2], &v[3]);
+  } else {
+    for (int j = 0; j < 4; j++) v[j] = philox_uniform(p.v[j]);
+  }
+  float *out = x.out + r * x.count + i;
+#pragma unroll
+  for (int j = 0; j < 4; j++) {
+    if (i + j < x.count) out[j] = v[j];
+  }
+}
+
+static dim3 grid_replicas(int64_t n, int64_t replicas) {
+  return dim3((unsigned)divide_up(n, THREADS), (unsigned)replicas);
+}
+
+static void draw_normal(Ops *ops, const Draw *x) {
+  dim3 grid = grid_replicas(divide_up(x->count, 4), x->replicas);
+  launch(cuda_of(ops), draw_kernel<true>, grid, THREADS, *x);
+}
+
+static void draw_uniform(Ops *ops, const Draw *x) {
+  dim3 grid = grid_replicas(divide_up(x->count, 4), x->replicas);
+  launch(cuda_of(ops), draw_kernel<false>, grid, THREADS, *x);
+}
+
+__global__ void draw_index_kernel(const DrawIndex x) {
+  int64_t i = thread_index(), r = blockIdx.y;
+  if (i >= x.count) return;
+  x.out[r * x.count + i] =
+      (int32_t)random_below(x.seeds[r], x.stream, (uint64_t)*x.step, i, (uint64_t)x.below);
+}
+
+static void draw_index(Ops *ops, const DrawIndex *x) {
+  launch(cuda_of(ops), draw_index_kernel, grid_replicas(x->count, x->replicas), THREADS, *x);
+}
+
+// U: the widest type that rows are made of
+template <typename U>
+__global__ void gather_kernel(const Gather x) {
+  int64_t i = thread_index(), r = blockIdx.y;
+  if (i >= x.rows * x.cols) return;
+  int64_t row = i / x.cols, col = i % x.cols;
+  int64_t from = r * x.in_stride + x.index[r * x.rows + row];
+  ((U *)x.out)[r * x.rows * x.cols + i] = ((const U *)x.in)[from * x.cols + col];
+}
+
+static void gather(Ops *ops, const Gather *x) {
+  Gather y = *x;
+  bool wide = x->cols % 4 == 0 && aligned(x->in, 16) && aligned(x->out, 16);
+  if (wide) y.cols /= 4;
+  launch(cuda_of(ops), wide ? gather_kernel<float4> : gather_kernel<float>,
+         grid_replicas(y.rows * y.cols, y.replicas), THREADS, y);
+}
+
+// ------------------------------- z ---------------------------------------------------------------
+
+// z = √d·v/‖v‖, by one warp
+__device__ inline void to_sphere(float *z, const float *v, int64_t d) {
+  float square = 0;
+  for (int64_t j = lane_index(); j < d; j += 32) square += v[j] * v[j];
+  float scale = sqrtf((float)d) / fmaxf(sqrtf(warp_sum(square)), 1e-12f);
+  for (int64_t j = lane_index(); j < d; j += 32) z[j] = v[j] * scale;
+}
+
+// a warp for each row of z: rows that share a draw repeat its norm rather than wait for it
+__global__ void mix_z_kernel(const MixZ x) {
+  int64_t row = warp_index();
+  if (row >= x.replicas * x.rows) return;
+  int64_t r = row / x.rows, draw = r * x.draws + row % x.rows / (x.rows / x.draws);
+  const float *v = x.normal + draw * x.d;
+  if (x.states && x.choice[draw] < x.mix) {
+    int64_t state = x.index ? x.index[draw] : draw % x.draws;
+    v = x.states + (r * x.state_rows + state) * x.d;
+  }
+  to_sphere(x.z + row * x.d, v, x.d);
+}
+
+static void mix_z(Ops *ops, const MixZ *x) {
+  launch(cuda_of(ops), mix_z_kernel, grid_rows(x->replicas * x->rows), THREADS, *x);
+}
+
+__global__ void pool_z_kernel(const PoolZ x) {
+  int64_t i = thread_index();
+  if (i >= x.replicas * x.rows * x.d) return;
+  int64_t row = i / x.d, r = row / x.rows, draw = row % x.rows / (x.rows / x.draws);
+  int64_t entry = (*x.step * x.draws + draw) % x.pool_rows;
+  x.z[i] = x.pool[(r * x.pool_rows + entry) * x.d + i % x.d];
+}
+
+static void pool_z(Ops *ops, const PoolZ *x) {
+  launch(cuda_of(ops), pool_z_kernel, grid_for(x->replicas * x->rows * x->d), THREADS, *x);
+}
+
+__global__ void normalize_z_kernel(const NormalizeZ x) {
+  int64_t row = warp_index();
+  if (row < x.rows) to_sphere(x.z + row * x.d, x.z + row * x.d, x.d);
+}
+
+static void normalize_z(Ops *ops, const NormalizeZ *x) {
+  launch(cuda_of(ops), normalize_z_kernel, grid_rows(x->rows), THREADS, *x);
+}
+
+// ------------------------------- evaluation-based sampling ---------------------------------------
+
+__global__ void es_sample_kernel(const EsSample x) {
+  int64_t i = thread_index(), n = x.samples * x.act_dim;
+  if (i >= x.rows * n) return;
+  float noise = random_normal(x.seed, STREAM_ES, x.step, x.first_row * n + i);
+  float a = x.mu[i / n * x.act_dim + i % x.act_dim] + x.sigma * noise;
+  x.out[i] = fminf(fmaxf(a, -1.0f), 1.0f);
+}
+
+static void es_sample(Ops *ops, const EsSample *x) {
+  int64_t count = x->rows * x->samples * x->act_dim;
+  launch(cuda_of(ops), es_sample_kernel, grid_for(count), THREADS, *x);
+}
+
+// a warp for each row; of equal candidates the first wins
+__global__ void es_pick_kernel(const EsPick x) {
+  int64_t row = warp_index();
+  if (row >= x.rows) return;
+  float best = -INFINITY;
+  int64_t winner = 0;
+  for (int64_t k = lane_index(); k < x.samples; k += 32) {
+    float q = 0;
+    for (int64_t m = 0; m < x.members; m++) q += x.q[m * x.q_stride + row * x.samples + k];
+    if (q > best) best = q, winner = k;
+  }
+  for (int i = 16; i > 0; i /= 2) {
+    float other = __shfl_xor_sync(0xffffffffu, best, i);
+    int64_t theirs = __shfl_xor_sync(0xffffffffu, winner, i);
+    if (other > best || (other == best && theirs < winner)) best = other, winner = theirs;
+  }
+  const float *from = x.candidates + (row * x.samples + winner) * x.act_dim;
+  for (int64_t j = lane_index(); j < x.act_dim; j += 32) x.act[row * x.act_dim + j] = from[j];
+}
+
+static void es_pick(Ops *ops, const EsPick *x) {
+  launch(cuda_of(ops), es_pick_kernel, grid_rows(x->rows), THREADS, *x);
+}
+
+void cuda_draws(Ops *ops) {
+  ops->draw_normal = draw_normal;
+  ops->draw_uniform = draw_uniform;
+  ops->draw_index = draw_index;
+  ops->gather = gather;
+  ops->mix_z = mix_z;
+  ops->pool_z = pool_z;
+  ops->normalize_z = normalize_z;
+  ops->es_sample = es_sample;
+  ops->es_pick = es_pick;
+}

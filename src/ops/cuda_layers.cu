@@ -1,0 +1,566 @@
+// The CUDA backend's layers and parameter updates. A normalized segment (one block of one row) belongs
+// to as few lanes of a warp as it fills, so that narrow blocks waste none. Sums over rows are taken in
+// chunks; the block of threads that comes last adds the chunks up in their order.
+
+#include "ops/cuda.cuh"
+
+#define MIN_NORM 1e-12f  // keeps a zero row finite
+
+// ------------------------------- column sums -----------------------------------------------------
+
+#define COLUMN_ROWS 8      // rows a block reads at once
+#define COLUMN_BLOCKS 256  // enough to fill a large GPU
+
+// db from each thread's sums over its rows of the chunk
+template <int V>
+__device__ inline void column_sums(const ColumnPass &x, const float (&sum)[V], float *scratch,
+                                   unsigned *counters) {
+  __shared__ float part[COLUMN_ROWS][32 * V];
+#pragma unroll
+  for (int j = 0; j < V; j++) part[threadIdx.y][threadIdx.x * V + j] = sum[j];
+  __syncthreads();
+  int64_t g = blockIdx.z;
+  int own = threadIdx.y * 32 + threadIdx.x;
+  int64_t col = (int64_t)blockIdx.x * 32 * V + own;
+  bool mine = own < 32 * V && col < x.cols;
+  float total = 0;
+  if (mine) {
+    for (int i = 0; i < COLUMN_ROWS; i++) total += part[i][own];
+  }
+  if (gridDim.y > 1) {
+    scratch += g * gridDim.y * x.cols + col;
+    if (mine) scratch[blockIdx.y * x.cols] = total;
+    if (!last_block(counters + g * gridDim.x + blockIdx.x, gridDim.y)) return;
+    total = 0;
+    for (unsigned i = 0; mine && i < gridDim.y; i++) total += __ldcg(scratch + i * x.cols);
+  }
+  if (mine) x.db[g * x.cols + col] = total;
+}
+
+// a block: 32·V columns of a chunk of rows of a group
+template <typename T, int V, bool MASK, bool SUM>
+__global__ void column_kernel(const ColumnPass x, int64_t chunk, float *scratch, unsigned *counters) {
+  int64_t col = ((int64_t)blockIdx.x * 32 + threadIdx.x) * V, g = blockIdx.z;
+  int64_t end = min((blockIdx.y + 1) * chunk, x.rows);
+  const T *dy = (const T *)x.dy + g * x.stride + col;
+  const T *relu = (const T *)x.relu + g * x.stride + col;
+  T *out = (T *)x.out + g * x.stride + col;
+  float sum[V] = {};
+  if (col < x.cols) {
+#pragma unroll 4
+    for (int64_t i = blockIdx.y * chunk + threadIdx.y; i < end; i += COLUMN_ROWS) {
+      float v[V];
+      load(dy + i * x.ld, v);
+      if (MASK) {
+        float y[V];
+        load(relu + i * x.ld, y);
+#pragma unroll
+        for (int j = 0; j < V; j++) v[j] = y[j] > 0 ? v[j] : 0;
+        store(out + i * x.ld, v);
+      }
+#pragma unroll
+      for (int j = 0; j < V; j++) sum[j] += v[j];
+    }
+  }
+  if constexpr (SUM) column_sums<V>(x, sum, scratch, counters);
+}
+
+template <typename T, int V>
+static void column_pass(Cuda *c, const ColumnPass *x) {
+  int64_t tiles = divide_up(x->cols, 32 * V);
+  int64_t chunks = divide_up(COLUMN_BLOCKS, tiles * x->groups);
+  chunks = min(chunks, divide_up(x->rows, 2 * COLUMN_ROWS));
+  int64_t room = SCRATCH / (x->groups * x->cols);
+  if (x->db) chunks = tiles * x->groups > COUNTERS ? 1 : min(chunks, max(room, (int64_t)1));
+  int64_t chunk = divide_up(divide_up(x->rows, chunks), COLUMN_ROWS) * COLUMN_ROWS;
+  dim3 grid((unsigned)tiles, (unsigned)divide_up(x->rows, chunk), (unsigned)x->groups);
+  auto kernel = !x->relu ? column_kernel<T, V, false, true>
+                : x->db  ? column_kernel<T, V, true, true>
+                         : column_kernel<T, V, true, false>;
+  launch(c, kernel, grid, dim3(32, COLUMN_ROWS), *x, chunk, c->scratch[c->lane],
+         c->counters[c->lane]);
+}
+
+void cuda_column_pass(Cuda *c, const ColumnPass *x, Type type) {
+  bool wide = x->cols % 8 == 0 && x->ld % 8 == 0 && x->stride % 8 == 0 && aligned(x->dy, 16) &&
+              aligned(x->relu, 16) && aligned(x->out, 16);
+  if (wide) {
+    BY_TYPE(type, column_pass<T, 8>(c, x));
+  } else {
+    BY_TYPE(type, column_pass<T, 1>(c, x));
+  }
+}
+
+static void bias_grad(Ops *ops, const BiasGrad *x) {
+  ColumnPass pass = {x->db, x->dy, NULL, NULL, x->groups, x->rows, x->cols, x->ld, x->stride};
+  cuda_column_pass(cuda_of(ops), &pass, ops->type);
+}
+
+// ------------------------------- layer norm and tanh ---------------------------------------------
+
+// bfloat16 keeps 8 bits: the hardware's tanh, right to 11, is enough for it
+__device__ inline float tanh_as(float x, const float *) { return tanhf(x); }
+__device__ inline float tanh_as(float x, const __nv_bfloat16 *) {
+  float y;
+  asm("tanh.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
+// lanes that share a segment of n vectors
+static inline int lanes_for(int64_t n) {
+  int lanes = 1;
+  while (lanes < 32 && lanes < n) lanes *= 2;
+  return lanes;
+}
+
+template <typename T, int V>
+__global__ void norm_tanh_kernel(const NormTanh x, int lanes) {
+  int64_t segment = thread_index() / lanes, total = x.groups * x.rows * x.blocks;
+  bool active = segment < total;  // the others keep the warp's sums company
+  segment = active ? segment : total - 1;
+  int64_t k = segment % x.blocks, row = segment / x.blocks % x.rows;
+  int64_t g = segment / x.blocks / x.rows, at = g * x.row_stride + row;
+  int64_t lo = block_start(k, x.width, x.blocks), hi = block_start(k + 1, x.width, x.blocks);
+  int64_t begin = lo + threadIdx.x % lanes * V, step = lanes * V;
+  const T *in = (const T *)x.x + at * x.width;
+  T *out = (T *)x.y + at * x.width;
+  const float *gain = x.gain + g * x.width, *bias = x.bias + g * x.width;
+
+  float sum = 0;
+#pragma unroll 4
+  for (int64_t j = begin; j < hi; j += step) {
+    float v[V];
+    load(in + j, v);
+#pragma unroll
+    for (int i = 0; i < V; i++) sum += v[i];
+  }
+  float mean = warp_sum(sum, lanes) / (hi - lo), square = 0;
+#pragma unroll 4
+  for (int64_t j = begin; j < hi; j += step) {
+    float v[V];
+    load(in + j, v);
+#pragma unroll
+    for (int i = 0; i < V; i++) square += (v[i] - mean) * (v[i] - mean);
+  }
+  float scale = 1.0f / sqrtf(warp_sum(square, lanes) / (hi - lo) + 1e-5f);
+  if (!active) return;
+#pragma unroll 2
+  for (int64_t j = begin; j < hi; j += step) {
+    float v[V], w[V], b[V];
+    load(in + j, v);
+    load(gain + j, w);
+    load(bias + j, b);
+#pragma unroll
+    for (int i = 0; i < V; i++) v[i] = tanh_as((v[i] - mean) * scale * w[i] + b[i], in);
+    store(out + j, v);
+  }
+  if (threadIdx.x % lanes == 0) {
+    float *stats = x.stats + (at * x.blocks + k) * 2;
+    stats[0] = mean;
+    stats[1] = scale;
+  }
+}
+
+// whether blocks of a row are made of whole aligned vectors of 8
+static bool wide_blocks(int64_t width, int64_t blocks) {
+  return width % blocks == 0 && width / blocks % 8 == 0;
+}
+
+template <typename T, int V>
+static void norm_tanh_of(Cuda *c, const NormTanh *x) {
+  int lanes = lanes_for(divide_up(divide_up(x->width, x->blocks), V));
+  dim3 grid = grid_for(x->groups * x->rows * x->blocks * lanes);
+  launch(c, norm_tanh_kernel<T, V>, grid, THREADS, *x, lanes);
+}
+
+static void norm_tanh(Ops *ops, const NormTanh *x) {
+  bool wide = wide_blocks(x->width, x->blocks) && aligned(x->x, 16) && aligned(x->y, 16) &&
+              aligned(x->gain, 16) && aligned(x->bias, 16);
+  if (wide) {
+    BY_TYPE(ops->type, norm_tanh_of<T, 8>(cuda_of(ops), x));
+  } else {
+    BY_TYPE(ops->type, norm_tanh_of<T, 1>(cuda_of(ops), x));
+  }
+}
+
+#define MAX_BLOCKS 64  // of a row: their sums wait in shared memory
+
+// One block of threads takes NORM_CHUNK rows of a group: first each segment's two sums, then, column by
+// column, dx and the chunk's share of dgain and dbias. The rows are still in the cache.
+template <typename T, int V>
+__global__ void norm_tanh_grad_kernel(const NormTanhGrad x, int lanes, unsigned *counters) {
+  __shared__ float part[2][THREADS * V];
+  __shared__ float2 sums[NORM_CHUNK * MAX_BLOCKS];
+  int64_t g = blockIdx.y, row0 = (int64_t)blockIdx.x * NORM_CHUNK;
+  int rows = (int)min((int64_t)NORM_CHUNK, x.rows - row0), blocks = (int)x.blocks;
+  int64_t base = (g * x.row_stride + row0) * x.width;
+  const T *dy = (const T *)x.dy + base, *y = (const T *)x.y + base, *in = (const T *)x.x + base;
+  const float *gain = x.gain + g * x.width;
+  const float *stats = x.stats + (g * x.row_stride + row0) * blocks * 2;
+
+  // sums over segments
+  int segments = rows * blocks, together = THREADS / lanes;
+  for (int s0 = 0; s0 < segments; s0 += together) {
+    int segment = min(s0 + (int)threadIdx.x / lanes, segments - 1), k = segment % blocks;
+    int64_t at = segment / blocks * x.width;
+    int64_t lo = block_start(k, x.width, blocks), hi = block_start(k + 1, x.width, blocks);
+    float mean = stats[segment * 2], scale = stats[segment * 2 + 1], sum = 0, sum_hat = 0;
+#pragma unroll 4
+    for (int64_t j = lo + threadIdx.x % lanes * V; j < hi; j += lanes * V) {
+      float d[V], t[V], v[V], w[V];
+      load(dy + at + j, d);
+      load(y + at + j, t);
+      load(in + at + j, v);
+      load(gain + j, w);
+#pragma unroll
+      for (int i = 0; i < V; i++) {
+        float e = d[i] * (1 - t[i] * t[i]) * w[i];
+        sum += e;
+        sum_hat += e * (v[i] - mean) * scale;
+      }
+    }
+    sum = warp_sum(sum, lanes) / (hi - lo);
+    sum_hat = warp_sum(sum_hat, lanes) / (hi - lo);
+    if (threadIdx.x % lanes == 0) sums[segment] = make_float2(sum, sum_hat);
+  }
+  __syncthreads();
+
+  // dx, and sums over the chunk's rows
+  int64_t vectors = (x.width + V - 1) / V;
+  int across = (int)min(vectors, (int64_t)THREADS), down = THREADS / across;
+  float *scratch = x.scratch + (g * gridDim.x + blockIdx.x) * x.width * 2;
+  for (int64_t first = 0; first < vectors; first += across) {
+    int mine = threadIdx.x % across, down0 = threadIdx.x / across;
+    int64_t col = (first + mine) * V;
+    float dgain[V] = {}, dbias[V] = {};
+    if (down0 < down && col < x.width) {
+      int k = (int)(col * blocks / x.width);
+      float w[V];
+      load(gain + col, w);
+#pragma unroll 2
+      for (int row = down0; row < rows; row += down) {
+        int64_t at = row * x.width + col;
+        int segment = row * blocks + k;
+        float d[V], t[V], v[V], mean = stats[segment * 2], scale = stats[segment * 2 + 1];
+        float2 sum = sums[segment];
+        load(dy + at, d);
+        load(y + at, t);
+        load(in + at, v);
+#pragma unroll
+        for (int i = 0; i < V; i++) {
+          float e = d[i] * (1 - t[i] * t[i]), hat = (v[i] - mean) * scale;
+          dbias[i] += e;
+          dgain[i] += e * hat;
+          d[i] = scale * (e * w[i] - sum.x - hat * sum.y);
+        }
+        store((T *)x.dx + base + at, d);
+      }
+    }
+    if (!x.dgain) continue;
+    __syncthreads();
+#pragma unroll
+    for (int i = 0; i < V; i++) {
+      part[0][threadIdx.x * V + i] = dgain[i];
+      part[1][threadIdx.x * V + i] = dbias[i];
+    }
+    __syncthreads();
+    for (int j = threadIdx.x; j < across * V; j += THREADS) {
+      float total_gain = 0, total_bias = 0;
+      for (int i = 0; i < down; i++) {
+        total_gain += part[0][i * across * V + j];
+        total_bias += part[1][i * across * V + j];
+      }
+      if (first * V + j < x.width) {
+        scratch[first * V + j] = total_gain;
+        scratch[x.width + first * V + j] = total_bias;
+      }
+    }
+  }
+
+  // sums over the chunks
+  if (!x.dgain || !last_block(counters + g, gridDim.x)) return;
+  scratch = x.scratch + g * gridDim.x * x.width * 2;
+  for (int64_t j = threadIdx.x; j < x.width * 2; j += THREADS) {
+    float total = 0;
+#pragma unroll 8
+    for (unsigned i = 0; i < gridDim.x; i++) total += __ldcg(scratch + i * x.width * 2 + j);
+    if (j < x.width) {
+      x.dgain[g * x.width + j] = total;
+    } else {
+      x.dbias[g * x.width + j - x.width] = total;
+    }
+  }
+}
+
+template <typename T, int V>
+static void norm_tanh_grad_of(Cuda *c, const NormTanhGrad *x) {
+  int lanes = lanes_for(divide_up(divide_up(x->width, x->blocks), V));
+  dim3 grid((unsigned)divide_up(x->rows, NORM_CHUNK), (unsigned)x->groups);
+  launch(c, norm_tanh_grad_kernel<T, V>, grid, THREADS, *x, lanes, c->counters[c->lane]);
+}
+
+static void norm_tanh_grad(Ops *ops, const NormTanhGrad *x) {
+  if (x->blocks > MAX_BLOCKS) {
+    cuda_failed(cuda_of(ops), BFM_BAD_ARGUMENT, "%ld blocks in a row are more than %d",
+                (long)x->blocks, MAX_BLOCKS);
+    return;
+  }
+  bool wide = wide_blocks(x->width, x->blocks) && aligned(x->x, 16) && aligned(x->y, 16) &&
+              aligned(x->dy, 16) && aligned(x->dx, 16) && aligned(x->gain, 16);
+  if (wide) {
+    BY_TYPE(ops->type, norm_tanh_grad_of<T, 8>(cuda_of(ops), x));
+  } else {
+    BY_TYPE(ops->type, norm_tanh_grad_of<T, 1>(cuda_of(ops), x));
+  }
+}
+
+// ------------------------------- moving ----------------------------------------------------------
+
+template <typename T>
+__global__ void pack_kernel(const Pack x) {
+  int64_t width = x.a_cols + x.b_cols, i = thread_index();
+  if (i >= x.groups * x.rows * width) return;
+  int64_t col = i % width, from = i / width, row = from % x.rows, g = from / x.rows;
+  if (col >= x.a_cols && !x.b) return;
+  float v = col < x.a_cols ? x.a[from * x.a_cols + col] : x.b[from * x.b_cols + col - x.a_cols];
+  for (int64_t copy = 0; copy < x.copies; copy++) {
+    put((T *)x.out + ((g * x.copies + copy) * x.row_stride + x.row0 + row) * width + col, v);
+  }
+}
+
+static void pack(Ops *ops, const Pack *x) {
+  dim3 grid = grid_for(x->groups * x->rows * (x->a_cols + x->b_cols));
+  BY_TYPE(ops->type, launch(cuda_of(ops), pack_kernel<T>, grid, THREADS, *x));
+}
+
+template <typename U>
+__global__ void copy_columns_kernel(const CopyColumns x) {
+  int64_t i = thread_index();
+  if (i >= x.groups * x.rows * x.cols) return;
+  int64_t col = i % x.cols, row = i / x.cols % x.rows, g = i / x.cols / x.rows;
+  ((U *)x.out)[g * x.stride_out + row * x.ld_out + col] =
+      ((const U *)x.in)[g * x.stride_in + row * x.ld_in + col];
+}
+
+static void copy_columns(Ops *ops, const CopyColumns *x) {
+  Cuda *c = cuda_of(ops);
+  int64_t size = (int64_t)type_size(ops->type), wide = 16 / size;
+  CopyColumns y = *x;
+  if ((x->cols | x->ld_out | x->ld_in | x->stride_out | x->stride_in) % wide == 0 &&
+      aligned(x->out, 16) && aligned(x->in, 16)) {
+    y.cols /= wide, y.ld_out /= wide, y.ld_in /= wide, y.stride_out /= wide, y.stride_in /= wide;
+    size = 16;
+  }
+  auto kernel = size == 16  ? copy_columns_kernel<uint4>
+                : size == 4 ? copy_columns_kernel<uint32_t>
+                            : copy_columns_kernel<uint16_t>;
+  launch(c, kernel, grid_for(y.groups * y.rows * y.cols), THREADS, y);
+}
+
+__global__ void select_columns_kernel(const SelectColumns x) {
+  int64_t i = thread_index();
+  if (i >= x.rows * x.out_cols) return;
+  x.out[i] = x.in[i / x.out_cols * x.in_cols + x.columns[i % x.out_cols]];
+}
+
+static void select_columns(Ops *ops, const SelectColumns *x) {
+  launch(cuda_of(ops), select_columns_kernel, grid_for(x->rows * x->out_cols), THREADS, *x);
+}
+
+// ------------------------------- outputs of the networks -----------------------------------------
+
+__device__ inline float clip(float x, float limit) { return fminf(fmaxf(x, -limit), limit); }
+
+__global__ void policy_action_kernel(const PolicyAction x) {
+  int64_t i = thread_index();
+  if (i >= x.count) return;
+  float mu = tanhf(x.x[i]);
+  x.mu[i] = mu;
+  if (!x.act) return;
+  float noise = x.noise ? clip(x.sigma * x.noise[i], x.noise_clip) : 0;
+  x.act[i] = clip(mu + noise, 1);
+}
+
+static void policy_action(Ops *ops, const PolicyAction *x) {
+  launch(cuda_of(ops), policy_action_kernel, grid_for(x->count), THREADS, *x);
+}
+
+// one segment of `lanes` lanes for each block of each row
+__global__ void block_norm_kernel(const BlockNorm x, int lanes) {
+  int64_t segment = thread_index() / lanes, total = x.rows * x.blocks;
+  bool active = segment < total;
+  segment = active ? segment : total - 1;
+  int64_t k = segment % x.blocks, lo = block_start(k, x.d, x.blocks);
+  int64_t n = block_start(k + 1, x.d, x.blocks) - lo, at = segment / x.blocks * x.d + lo;
+  float square = 0;
+  for (int64_t j = threadIdx.x % lanes; j < n; j += lanes) square += x.x[at + j] * x.x[at + j];
+  float scale = sqrtf((float)n) / fmaxf(sqrtf(warp_sum(square, lanes)), MIN_NORM);
+  if (!active) return;
+  for (int64_t j = threadIdx.x % lanes; j < n; j += lanes) x.y[at + j] = x.x[at + j] * scale;
+}
+
+static void block_norm(Ops *ops, const BlockNorm *x) {
+  int lanes = lanes_for(divide_up(x->d, x->blocks));
+  launch(cuda_of(ops), block_norm_kernel, grid_for(x->rows * x->blocks * lanes), THREADS, *x, lanes);
+}
+
+__global__ void block_norm_grad_kernel(const BlockNormGrad x, int lanes) {
+  int64_t segment = thread_index() / lanes, total = x.rows * x.blocks;
+  bool active = segment < total;
+  segment = active ? segment : total - 1;
+  int64_t k = segment % x.blocks, lo = block_start(k, x.d, x.blocks);
+  int64_t n = block_start(k + 1, x.d, x.blocks) - lo, at = segment / x.blocks * x.d + lo;
+  float square = 0, dot = 0;
+  for (int64_t j = threadIdx.x % lanes; j < n; j += lanes) {
+    square += x.x[at + j] * x.x[at + j];
+    dot += x.x[at + j] * x.dy[at + j];
+  }
+  float norm = fmaxf(sqrtf(warp_sum(square, lanes)), MIN_NORM);
+  float scale = sqrtf((float)n) / norm, along = warp_sum(dot, lanes) / (norm * norm);
+  if (!active) return;
+  for (int64_t j = threadIdx.x % lanes; j < n; j += lanes) {
+    x.dx[at + j] = scale * (x.dy[at + j] - x.x[at + j] * along);
+  }
+}
+
+static void block_norm_grad(Ops *ops, const BlockNormGrad *x) {
+  int lanes = lanes_for(divide_up(x->d, x->blocks));
+  launch(cuda_of(ops), block_norm_grad_kernel, grid_for(x->rows * x->blocks * lanes), THREADS, *x,
+         lanes);
+}
+
+// a warp for each row
+__global__ void residual_norm_kernel(const ResidualNorm x) {
+  int64_t row = warp_index();
+  if (row >= x.rows) return;
+  const float *z = x.z + row * x.d;
+  float square = 0;
+  for (int64_t k = 0; k < x.blocks; k++) {
+    int64_t lo = block_start(k, x.d, x.blocks), hi = block_start(k + 1, x.d, x.blocks);
+    float own = 0;
+    for (int64_t j = lo + lane_index(); j < hi; j += 32) own += z[j] * z[j];
+    square += warp_sum(own);
+    float scale = sqrtf((float)hi) / fmaxf(sqrtf(square), MIN_NORM);
+    for (int64_t j = lo + lane_index(); j < hi; j += 32) x.y[row * x.d + j] = z[j] * scale;
+  }
+}
+
+static void residual_norm(Ops *ops, const ResidualNorm *x) {
+  launch(cuda_of(ops), residual_norm_kernel, grid_rows(x->rows), THREADS, *x);
+}
+
+// ------------------------------- parameters ------------------------------------------------------
+
+// V values from i on, of which those from x.count on do not exist
+template <typename T, int V>
+__device__ inline void adam_at(const Adam &x, int64_t i, float rate, float root) {
+  float p[V], m[V], v[V], g[V];
+  load(x.param + i, p);
+  load(x.m + i, m);
+  load(x.v + i, v);
+  load(x.grad + i, g);
+#pragma unroll
+  for (int j = 0; j < V; j++) {
+    m[j] += (1 - x.beta1) * (g[j] - m[j]);
+    v[j] = x.beta2 * v[j] + (1 - x.beta2) * g[j] * g[j];
+    p[j] -= rate * m[j] / (sqrtf(v[j]) * root + x.epsilon);
+  }
+  store(x.param + i, p);
+  store(x.m + i, m);
+  store(x.v + i, v);
+  if (x.copy) store((T *)x.copy + i, p);
+}
+
+template <typename T, int V>
+__global__ void adam_kernel(const Adam x) {
+  __shared__ float rate, root;
+  if (threadIdx.x == 0) {
+    double t = (double)*x.step + 1;
+    rate = (float)(x.lr / (1 - pow((double)x.beta1, t)));
+    root = (float)(1 / sqrt(1 - pow((double)x.beta2, t)));
+  }
+  __syncthreads();
+  int64_t stride = (int64_t)gridDim.x * blockDim.x * V, whole = x.count / V * V;
+  for (int64_t i = thread_index() * V; i < whole; i += stride) adam_at<T, V>(x, i, rate, root);
+  int64_t rest = whole + thread_index();
+  if (rest < x.count) adam_at<T, 1>(x, rest, rate, root);
+}
+
+// a grid that keeps every multiprocessor busy and starts each block once
+static dim3 grid_filling(const Cuda *c, int64_t vectors) {
+  int64_t most = (int64_t)c->multiprocessors * 8, blocks = divide_up(vectors, THREADS);
+  return dim3((unsigned)max(min(most, blocks), (int64_t)1));
+}
+
+static void adam(Ops *ops, const Adam *x) {
+  Cuda *c = cuda_of(ops);
+  if (x->count <= 0) return;
+  bool wide = aligned(x->param, 16) && aligned(x->m, 16) && aligned(x->v, 16) &&
+              aligned(x->grad, 16) && aligned(x->copy, 4 * type_size(ops->type));
+  dim3 grid = grid_filling(c, wide ? x->count / 4 : x->count);
+  BY_TYPE(ops->type,
+          launch(c, wide ? adam_kernel<T, 4> : adam_kernel<T, 1>, grid, THREADS, *x));
+}
+
+template <typename T, int V>
+__device__ inline void polyak_at(const Polyak &x, int64_t i) {
+  float p[V], t[V];
+  load(x.param + i, p);
+  load(x.target + i, t);
+#pragma unroll
+  for (int j = 0; j < V; j++) t[j] += x.tau * (p[j] - t[j]);
+  store(x.target + i, t);
+  if (x.copy) store((T *)x.copy + i, t);
+}
+
+template <typename T, int V>
+__global__ void polyak_kernel(const Polyak x) {
+  int64_t stride = (int64_t)gridDim.x * blockDim.x * V, whole = x.count / V * V;
+  for (int64_t i = thread_index() * V; i < whole; i += stride) polyak_at<T, V>(x, i);
+  int64_t rest = whole + thread_index();
+  if (rest < x.count) polyak_at<T, 1>(x, rest);
+}
+
+static void polyak(Ops *ops, const Polyak *x) {
+  Cuda *c = cuda_of(ops);
+  if (x->count <= 0) return;
+  bool wide = aligned(x->param, 16) && aligned(x->target, 16) &&
+              aligned(x->copy, 4 * type_size(ops->type));
+  dim3 grid = grid_filling(c, wide ? x->count / 4 : x->count);
+  BY_TYPE(ops->type,
+          launch(c, wide ? polyak_kernel<T, 4> : polyak_kernel<T, 1>, grid, THREADS, *x));
+}
+
+template <typename T>
+__global__ void masked_copy_kernel(const MaskedCopy x) {
+  int64_t i = thread_index();
+  if (i < x.count) put((T *)x.out + i, !x.mask || x.mask[i % x.period] ? x.in[i] : 0);
+}
+
+static void masked_copy(Ops *ops, const MaskedCopy *x) {
+  BY_TYPE(x->out_f32 ? F32 : ops->type,
+          launch(cuda_of(ops), masked_copy_kernel<T>, grid_for(x->count), THREADS, *x));
+}
+
+__global__ void increment_kernel(int64_t *counter) { ++*counter; }
+
+static void increment(Ops *ops, int64_t *counter) {
+  launch(cuda_of(ops), increment_kernel, 1, 1, counter);
+}
+
+void cuda_layers(Ops *ops) {
+  ops->bias_grad = bias_grad;
+  ops->norm_tanh = norm_tanh;
+  ops->norm_tanh_grad = norm_tanh_grad;
+  ops->pack = pack;
+  ops->copy_columns = copy_columns;
+  ops->select_columns = select_columns;
+  ops->policy_action = policy_action;
+  ops->block_norm = block_norm;
+  ops->block_norm_grad = block_norm_grad;
+  ops->residual_norm = residual_norm;
+  ops->adam = adam;
+  ops->polyak = polyak;
+  ops->masked_copy = masked_copy;
+  ops->increment = increment;
+}

@@ -1,0 +1,74 @@
+// Choosing the machine. The CUDA backend is a plugin beside the library or the program: it is loaded
+// when a driver answers, so that one binary serves machines with and without a GPU.
+
+#define _GNU_SOURCE  // dladdr
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/status.h"
+#include "ops/plugin.h"
+
+// ask the driver before the plugin is loaded: where there is no GPU its libraries need not be there
+static int driver_answers(void) {
+  void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+  if (!driver) return bfm_fail(BFM_UNAVAILABLE, "no GPU: the NVIDIA driver is not installed");
+  int (*init)(unsigned) = (int (*)(unsigned))dlsym(driver, "cuInit");
+  int (*count)(int *) = (int (*)(int *))dlsym(driver, "cuDeviceGetCount");
+  int devices = 0, status = init && count ? init(0) : -1;
+  if (!status) status = count(&devices);
+  dlclose(driver);
+  if (status || devices == 0) {
+    return bfm_fail(BFM_UNAVAILABLE, "no GPU: the NVIDIA driver finds none (status %d)", status);
+  }
+  return BFM_OK;
+}
+
+// $BFM_CUDA_PLUGIN, or the plugin in the folder of the code that runs this
+static int plugin_path(char *path, size_t size) {
+  const char *given = getenv("BFM_CUDA_PLUGIN");
+  if (given && *given) {
+    snprintf(path, size, "%s", given);
+    return BFM_OK;
+  }
+  Dl_info info;
+  if (!dladdr((void *)plugin_path, &info) || !info.dli_fname) {
+    return bfm_fail(BFM_UNAVAILABLE, "cannot tell the folder of " CUDA_PLUGIN);
+  }
+  char *own = realpath(info.dli_fname, NULL);
+  if (!own) own = realpath("/proc/self/exe", NULL);
+  if (!own) return bfm_fail(BFM_UNAVAILABLE, "cannot tell the folder of " CUDA_PLUGIN);
+  char *slash = strrchr(own, '/');
+  snprintf(path, size, "%.*s/" CUDA_PLUGIN, (int)(slash - own), own);
+  free(own);
+  return BFM_OK;
+}
+
+static int open_cuda(Ops **ops, int device, Precision precision) {
+  char path[4096];
+  TRY(driver_answers());
+  TRY(plugin_path(path, sizeof path));
+  // never closed: CUDA's threads may outlive the last handle
+  void *plugin = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+  if (!plugin) return bfm_fail(BFM_UNAVAILABLE, "the CUDA plugin does not load: %s", dlerror());
+  CudaOpen open = (CudaOpen)dlsym(plugin, CUDA_ENTRY);
+  if (!open) return bfm_fail(BFM_UNAVAILABLE, "%s is no plugin of bfm", path);
+  return open(ops, device, precision, BFM_VERSION, sizeof(Ops), bfm_fail);
+}
+
+int ops_open(Ops **ops, const char *device, Precision precision, int threads) {
+  *ops = NULL;
+  if (!strcmp(device, "cpu")) return ops_open_cpu(ops, precision_type(precision), threads);
+  if (!strcmp(device, "cuda")) return open_cuda(ops, 0, precision);
+  if (!strcmp(device, "auto")) {
+    if (!open_cuda(ops, 0, precision)) return BFM_OK;
+    return ops_open_cpu(ops, precision_type(precision), threads);
+  }
+  char *end;
+  long number = strncmp(device, "cuda:", 5) ? -1 : strtol(device + 5, &end, 10);
+  if (number < 0 || number > 1023 || !device[5] || *end) {
+    return bfm_fail(BFM_BAD_ARGUMENT, "device '%s' is not auto, cpu, cuda or cuda:n", device);
+  }
+  return open_cuda(ops, (int)number, precision);
+}
