@@ -184,18 +184,20 @@ static float clip(float x, float limit) { return x > limit ? limit : x < -limit 
 
 static void policy_action_task(void *job, int64_t task, int worker) {
   ARGS(PolicyAction);
-  int64_t end = min64((task + 1) * CHUNK_VALUES, x->count);
-  for (int64_t i = task * CHUNK_VALUES; i < end; i++) {
-    float mu = tanh_fast(x->x[i]);
-    x->mu[i] = mu;
+  int64_t pieces = chunks(x->rows, CHUNK_ROWS), g = task / pieces;
+  int64_t begin = task % pieces * CHUNK_ROWS, end = min64(begin + CHUNK_ROWS, x->rows);
+  int64_t at = (g * x->row_stride + begin) * x->act_dim, to = (g * x->rows + begin) * x->act_dim;
+  for (int64_t i = 0; i < (end - begin) * x->act_dim; i++) {
+    float mu = tanh_fast(x->x[at + i]);
+    x->mu[at + i] = mu;
     if (!x->act) continue;
-    float noise = x->noise ? clip(x->sigma * x->noise[i], x->noise_clip) : 0;
-    x->act[i] = clip(mu + noise, 1);
+    float noise = x->noise ? clip(x->sigma * x->noise[to + i], x->noise_clip) : 0;
+    x->act[to + i] = clip(mu + noise, 1);
   }
 }
 
 static void policy_action(Ops *ops, const PolicyAction *x) {
-  cpu_run(ops, x, chunks(x->count, CHUNK_VALUES), policy_action_task);
+  cpu_run(ops, x, x->groups * chunks(x->rows, CHUNK_ROWS), policy_action_task);
 }
 
 #define MIN_NORM 1e-12f  // keeps a zero row finite

@@ -128,9 +128,11 @@ typedef struct {
 
 // mu = tanh(x), act = clip(mu + clip(sigma·noise, ±noise_clip), ±1); noise NULL: act = mu
 typedef struct {
-  float *mu, *act;  // act may be NULL
-  const float *x, *noise;
-  int64_t count;
+  float *mu;           // [groups, row_stride, act]
+  const float *x;      // the same
+  float *act;          // [groups, rows, act], or NULL
+  const float *noise;  // the same
+  int64_t groups, rows, row_stride, act_dim;
   float sigma, noise_clip;
 } PolicyAction;
 
