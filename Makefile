@@ -80,7 +80,8 @@ $(BUILD)/%.cu.o: %.cu
 	  -MMD -MP -c $< -o $@
 
 $(BUILD)/libbfm_cuda.so: $(CUDA_OBJ)
-	$(NVCC) -shared -cudart static -o $@ $^ -lcublasLt
+	$(NVCC) -shared -cudart static -o $@ $^ -lcublasLt \
+	  -Xlinker '-rpath=$$ORIGIN/lib:$$ORIGIN:/usr/local/cuda/lib64'
 
 -include $(LIB_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(CUDA_OBJ:.o=.d) $(UNIT:=.d) $(FUZZ:=.d)
 

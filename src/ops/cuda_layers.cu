@@ -115,11 +115,12 @@ static inline int lanes_for(int64_t n) {
 
 template <typename T, int V>
 __global__ void norm_tanh_kernel(const NormTanh x, int lanes) {
-  int64_t segment = thread_index() / lanes, total = x.groups * x.rows * x.blocks;
+  int64_t blocks = x.end_block - x.first_block, total = x.groups * x.rows * blocks;
+  int64_t segment = thread_index() / lanes;
   bool active = segment < total;  // the others keep the warp's sums company
   segment = active ? segment : total - 1;
-  int64_t k = segment % x.blocks, row = segment / x.blocks % x.rows;
-  int64_t g = segment / x.blocks / x.rows, at = g * x.row_stride + row;
+  int64_t k = x.first_block + segment % blocks, row = segment / blocks % x.rows;
+  int64_t g = segment / blocks / x.rows, at = g * x.row_stride + row;
   int64_t lo = block_start(k, x.width, x.blocks), hi = block_start(k + 1, x.width, x.blocks);
   int64_t begin = lo + threadIdx.x % lanes * V, step = lanes * V;
   const T *in = (const T *)x.x + at * x.width;
@@ -168,9 +169,11 @@ static bool wide_blocks(int64_t width, int64_t blocks) {
 
 template <typename T, int V>
 static void norm_tanh_of(Cuda *c, const NormTanh *x) {
-  int lanes = lanes_for(divide_up(divide_up(x->width, x->blocks), V));
-  dim3 grid = grid_for(x->groups * x->rows * x->blocks * lanes);
-  launch(c, norm_tanh_kernel<T, V>, grid, THREADS, *x, lanes);
+  NormTanh y = *x;
+  if (!y.end_block) y.end_block = y.blocks;
+  int lanes = lanes_for(divide_up(divide_up(y.width, y.blocks), V));
+  dim3 grid = grid_for(y.groups * y.rows * (y.end_block - y.first_block) * lanes);
+  launch(c, norm_tanh_kernel<T, V>, grid, THREADS, y, lanes);
 }
 
 static void norm_tanh(Ops *ops, const NormTanh *x) {
@@ -372,17 +375,19 @@ static void select_columns(Ops *ops, const SelectColumns *x) {
 __device__ inline float clip(float x, float limit) { return fminf(fmaxf(x, -limit), limit); }
 
 __global__ void policy_action_kernel(const PolicyAction x) {
-  int64_t i = thread_index();
-  if (i >= x.count) return;
-  float mu = tanhf(x.x[i]);
-  x.mu[i] = mu;
+  int64_t i = thread_index(), g = blockIdx.y;
+  if (i >= x.rows * x.act_dim) return;
+  int64_t at = g * x.row_stride * x.act_dim + i, to = g * x.rows * x.act_dim + i;
+  float mu = tanhf(x.x[at]);
+  x.mu[at] = mu;
   if (!x.act) return;
-  float noise = x.noise ? clip(x.sigma * x.noise[i], x.noise_clip) : 0;
-  x.act[i] = clip(mu + noise, 1);
+  float noise = x.noise ? clip(x.sigma * x.noise[to], x.noise_clip) : 0;
+  x.act[to] = clip(mu + noise, 1);
 }
 
 static void policy_action(Ops *ops, const PolicyAction *x) {
-  launch(cuda_of(ops), policy_action_kernel, grid_for(x->count), THREADS, *x);
+  dim3 grid((unsigned)divide_up(x->rows * x->act_dim, THREADS), (unsigned)x->groups);
+  launch(cuda_of(ops), policy_action_kernel, grid, THREADS, *x);
 }
 
 // one segment of `lanes` lanes for each block of each row
