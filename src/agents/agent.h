@@ -1,0 +1,113 @@
+// Inside an agent: its networks, their parameters and the buffers of a training step.
+// The paper's Algorithm 2 is in step.c; its losses in fb.c, laplacian.c and actor.c; z in task.c.
+
+#ifndef BFM_AGENTS_AGENT_H
+#define BFM_AGENTS_AGENT_H
+
+#include "agents/config.h"
+#include "bfm.h"
+#include "core/arena.h"
+#include "core/rng.h"
+#include "nets/net.h"
+#include "ops/ops.h"
+
+enum { NET_F, NET_B, NET_U, NET_V, NET_PI, NET_COUNT };  // lap: psi and phi in the places of F and B
+
+#define MAX_LOSSES 4
+#define MAX_TENSORS (9 * NET_MAX_TENSORS)
+
+typedef struct {
+  NetTensor tensor;
+  float *at;  // on the device
+} AgentTensor;
+
+struct bfm_agent {
+  Config config;
+  Ops *ops;
+  int64_t obs_dim, act_dim, goal_dim;  // goal_dim: what B sees
+  int R, M;
+  int64_t N, d, K;
+  int64_t I, J;  // pairs (j, k) of the FB loss are taken within I groups of J transitions
+  int autoregressive, weighted, laplacian;
+
+  // parameters: one array for all networks, F B U V first, which have targets
+  Net net[NET_COUNT];
+  int64_t first[NET_COUNT], count, target_count;
+  float *value, *grad, *adam_m, *adam_v, *target;
+  void *work, *target_work;      // copies as T; value and target themselves when T is float32
+  void *b_work, *b_target_work;  // masked copies of B (K > 1), else its part of work
+  uint8_t *mask;                 // of B's parameters, K > 1
+  NetParams online[NET_COUNT], slow[NET_COUNT];
+  AgentTensor tensors[MAX_TENSORS];
+  int tensor_count;
+
+  // counters and seeds on the device; the host's count of steps
+  uint64_t *seeds;
+  int64_t *step_device;
+  int64_t step;
+  int32_t *goal_columns;  // on the device, NULL without a goal space
+
+  // the transitions to sample from
+  int64_t data_count;
+  float *data_obs, *data_act, *data_next, *data_discount;
+  void *data_memory;
+
+  // a batch
+  int32_t *index;                                   // [R, N]
+  float *obs, *act, *next_obs, *discount;           // [R, N, ·]
+  float *noise_next, *noise_pi;                     // [R, N, act]
+  float *goal, *goal_now;                           // [R, N, goal]: phi(s'), and phi(s) for lap
+  float *z, *z_b;                                   // [R, N, d]: for F and pi, for B
+  float *z_normal, *z_choice;                       // [R, P or N, ·]
+  int32_t *z_index;                                 // [R, P or N]
+  float *pool, *pool_obs, *pool_goal, *pool_z, *pool_zb;  // [R, P, ·]
+  int64_t pool_rows;                                // P
+
+  // networks at work, F on rows (s, a) then (s, pi(s)); pi on rows s then s'
+  Tape tape[NET_COUNT], tape_target[NET_COUNT], tape_pool;
+  float *mu, *act_pi, *act_next;                    // [R, 2N, act], [R, N, act]
+  float *b, *b_target;                              // [R, N, d] (lap: phi [R, 2N, d])
+  float *f_mean;                                    // [R, N, d]
+  float *m, *t, *c;                                 // the matrices F·B, target, B·B
+  float *db, *df, *df_pi, *du, *dv;                 // gradients by the networks' outputs
+  float *q, *q_pi, *q_target, *phi_z;               // [R, M, N]
+  float *w, *advantage, *dx;                        // [R, N], [R, N], [R, N, act]
+  float *partial;                                   // sums on their way
+  float *loss;                                      // [R, loss_count]
+  int loss_count;
+  const char *loss_names[MAX_LOSSES];
+
+  void *memory, *parameter_memory;
+  OpsGraph *step_graph, *refresh_graph;
+  struct Infer *infer;  // buffers for the networks outside training, made when needed
+};
+
+// step.c
+void agent_learn(bfm_agent *agent);  // losses, gradients, updates, on the batch that is there
+int agent_check_losses(bfm_agent *agent, float *out);
+
+// task.c: z in training
+void agent_refresh_pool(bfm_agent *agent);  // from pool_obs
+void agent_draw_z(bfm_agent *agent);        // needs B(s') when not auto-regressive
+void agent_features(bfm_agent *agent);      // B(s', z), or phi of s and s'
+
+// fb.c, laplacian.c, actor.c: losses and gradients by the outputs of the networks
+void fb_loss(bfm_agent *agent);
+void ortho_loss(bfm_agent *agent);
+void laplacian_loss(bfm_agent *agent);
+void psi_loss(bfm_agent *agent);
+void aw_actor_loss(bfm_agent *agent);
+void td3_actor_loss(bfm_agent *agent);
+
+// agent.c
+void agent_refresh_copies(bfm_agent *agent);  // working copies after a change of parameters
+const AgentTensor *agent_find_tensor(const bfm_agent *agent, const char *name);
+float *agent_tensor_at(const bfm_agent *agent, const AgentTensor *tensor, int replica);
+int agent_new(bfm_agent **out, int64_t obs_dim, int64_t act_dim, const Config *config);
+int agent_check_replica(const bfm_agent *agent, int replica);
+int agent_check_finite(const float *x, int64_t rows, int64_t cols, const char *what);
+
+// infer.c
+void agent_free_infer(bfm_agent *agent);
+
+#endif

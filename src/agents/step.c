@@ -1,0 +1,346 @@
+// One training step: the paper's Algorithm 2, in its order, and the loops around it. All losses are
+// taken at the same parameters; then all networks are updated. F(s,a,z) and F(s,π(s),z) are one pass,
+// so are π(s) and π(s').
+
+#include <math.h>
+#include <string.h>
+
+#include "agents/agent.h"
+
+// ------------------------------- sampling --------------------------------------------------------
+
+static void gather_rows(bfm_agent *a, float *out, const float *in, const int32_t *index,
+                        int64_t rows, int64_t cols, int64_t in_stride) {
+  a->ops->gather(a->ops, &(Gather){.out = out, .in = in, .index = index, .replicas = a->R,
+                                   .rows = rows, .cols = cols, .in_stride = in_stride});
+}
+
+static void draw_indices(bfm_agent *a, int32_t *out, Stream stream, int64_t count, int64_t below) {
+  a->ops->draw_index(a->ops, &(DrawIndex){.out = out, .seeds = a->seeds, .step = a->step_device,
+                                          .stream = stream, .replicas = a->R, .count = count,
+                                          .below = below});
+}
+
+// N transitions of the data
+static void draw_batch(bfm_agent *a) {
+  draw_indices(a, a->index, STREAM_BATCH, a->N, a->data_count);
+  gather_rows(a, a->obs, a->data_obs, a->index, a->N, a->obs_dim, 0);
+  gather_rows(a, a->act, a->data_act, a->index, a->N, a->act_dim, 0);
+  gather_rows(a, a->next_obs, a->data_next, a->index, a->N, a->obs_dim, 0);
+  gather_rows(a, a->discount, a->data_discount, a->index, a->N, 1, 0);
+}
+
+// states for the pool of z, from the data or from the batch
+static void draw_pool_states(bfm_agent *a, const float *states, int64_t count, int64_t stride) {
+  draw_indices(a, a->z_index, STREAM_Z_STATE, a->pool_rows, count);
+  gather_rows(a, a->pool_obs, states, a->z_index, a->pool_rows, a->obs_dim, stride);
+}
+
+static void draw_noise(bfm_agent *a, float *out, Stream stream) {
+  a->ops->draw_normal(a->ops, &(Draw){.out = out, .seeds = a->seeds, .step = a->step_device,
+                                      .stream = stream, .replicas = a->R,
+                                      .count = a->N * a->act_dim});
+}
+
+// ------------------------------- networks --------------------------------------------------------
+
+// rows row0 … of input `which`: [x, y]
+static void pack_input(bfm_agent *a, int net, const Tape *tape, int which, const float *x,
+                       int64_t x_cols, const float *y, int64_t y_cols, int64_t row0) {
+  a->ops->pack(a->ops, &(Pack){.out = tape->in[which], .a = x, .a_cols = x_cols, .b = y,
+                               .b_cols = y ? y_cols : 0, .groups = a->R,
+                               .copies = a->net[net].body, .rows = a->N, .row0 = row0,
+                               .row_stride = tape->rows});
+}
+
+static void policy_action(bfm_agent *a, int64_t row0, float *act, const float *noise) {
+  int64_t at = row0 * a->act_dim;
+  a->ops->policy_action(a->ops, &(PolicyAction){.mu = a->mu + at, .x = a->tape[NET_PI].out + at,
+                                                .act = act, .noise = noise, .groups = a->R,
+                                                .rows = a->N, .row_stride = 2 * a->N,
+                                                .act_dim = a->act_dim,
+                                                .sigma = (float)a->config.sigma,
+                                                .noise_clip = (float)a->config.noise_clip});
+}
+
+// a_π ~ π(s, z) and a' ~ π(s', z)
+static void policy_forward(bfm_agent *a) {
+  const Tape *tape = &a->tape[NET_PI];
+  pack_input(a, NET_PI, tape, 0, a->obs, a->obs_dim, NULL, 0, 0);
+  pack_input(a, NET_PI, tape, 0, a->next_obs, a->obs_dim, NULL, 0, a->N);
+  pack_input(a, NET_PI, tape, 1, a->obs, a->obs_dim, a->z, a->d, 0);
+  pack_input(a, NET_PI, tape, 1, a->next_obs, a->obs_dim, a->z, a->d, a->N);
+  net_forward(a->ops, &a->net[NET_PI], a->online[NET_PI], tape, (Pass){.rows = 2 * a->N});
+  policy_action(a, 0, a->act_pi, a->noise_pi);
+  policy_action(a, a->N, a->act_next, a->noise_next);
+}
+
+// F⁻(s', a', z)
+static void target_forward(bfm_agent *a) {
+  const Tape *tape = &a->tape_target[NET_F];
+  pack_input(a, NET_F, tape, 0, a->next_obs, a->obs_dim, a->act_next, a->act_dim, 0);
+  pack_input(a, NET_F, tape, 1, a->next_obs, a->obs_dim, a->z, a->d, 0);
+  net_forward(a->ops, &a->net[NET_F], a->slow[NET_F], tape, (Pass){.rows = a->N});
+}
+
+static void values(bfm_agent *a, float *q, int64_t row0) {
+  a->ops->row_dot(a->ops, &(RowDot){.out = q, .a = a->tape[NET_F].out + row0 * a->d, .z = a->z,
+                                    .replicas = a->R, .members = a->M, .rows = a->N,
+                                    .row_stride = 2 * a->N, .d = a->d});
+}
+
+// F(s, a, z) and F(s, a_π, z), and their products with z
+static void forward_forward(bfm_agent *a) {
+  const Tape *tape = &a->tape[NET_F];
+  pack_input(a, NET_F, tape, 0, a->obs, a->obs_dim, a->act, a->act_dim, 0);
+  pack_input(a, NET_F, tape, 0, a->obs, a->obs_dim, a->act_pi, a->act_dim, a->N);
+  pack_input(a, NET_F, tape, 1, a->obs, a->obs_dim, a->z, a->d, 0);
+  net_forward(a->ops, &a->net[NET_F], a->online[NET_F], tape,
+              (Pass){.rows = 2 * a->N, .repeat = 2});
+  values(a, a->q, 0);
+  values(a, a->q_pi, a->N);
+}
+
+// U(s, z)·V(s'), the part of the model that does not depend on the action
+static void baseline_forward(bfm_agent *a) {
+  for (int slow = 0; slow < 2; slow++) {
+    const Tape *u = slow ? &a->tape_target[NET_U] : &a->tape[NET_U];
+    const Tape *v = slow ? &a->tape_target[NET_V] : &a->tape[NET_V];
+    const float *obs = slow ? a->next_obs : a->obs;
+    pack_input(a, NET_U, u, 0, obs, a->obs_dim, NULL, 0, 0);
+    pack_input(a, NET_U, u, 1, obs, a->obs_dim, a->z, a->d, 0);
+    pack_input(a, NET_V, v, 0, a->goal, a->goal_dim, NULL, 0, 0);
+    pack_input(a, NET_V, v, 1, a->goal, a->goal_dim, NULL, 0, 0);
+    net_forward(a->ops, &a->net[NET_U], slow ? a->slow[NET_U] : a->online[NET_U], u,
+                (Pass){.rows = a->N});
+    net_forward(a->ops, &a->net[NET_V], slow ? a->slow[NET_V] : a->online[NET_V], v,
+                (Pass){.rows = a->N});
+  }
+}
+
+static void b_backward(bfm_agent *a) {
+  Ops *ops = a->ops;
+  const Tape *tape = &a->tape[NET_B];
+  int64_t n = a->net[NET_B].count;
+  if (a->config.b_norm) {
+    ops->block_norm_grad(ops, &(BlockNormGrad){.dx = a->db, .dy = a->db, .x = tape->out,
+                                               .rows = a->R * tape->rows, .d = a->d,
+                                               .blocks = a->K});
+  }
+  net_backward(ops, &a->net[NET_B], a->online[NET_B], tape, a->db, (Pass){.rows = tape->rows}, 0);
+  if (!a->mask) return;
+  float *grad = a->online[NET_B].grad;
+  ops->masked_copy(ops, &(MaskedCopy){.out = grad, .in = grad, .mask = a->mask, .count = n,
+                                      .period = n, .out_f32 = 1});
+}
+
+// ------------------------------- the step --------------------------------------------------------
+
+static void update(bfm_agent *a) {
+  Ops *ops = a->ops;
+  int copies = ops->type != F32;
+  ops->adam(ops, &(Adam){.param = a->value, .m = a->adam_m, .v = a->adam_v, .grad = a->grad,
+                         .copy = copies ? a->work : NULL, .step = a->step_device,
+                         .count = a->count, .lr = (float)a->config.lr, .beta1 = 0.9f,
+                         .beta2 = 0.999f, .epsilon = 1e-8f});
+  ops->polyak(ops, &(Polyak){.target = a->target, .param = a->value,
+                             .copy = copies ? a->target_work : NULL, .count = a->target_count,
+                             .tau = (float)a->config.polyak});
+  if (a->mask) {
+    int64_t n = a->net[NET_B].count;
+    ops->masked_copy(ops, &(MaskedCopy){.out = a->b_work, .in = a->online[NET_B].value,
+                                        .mask = a->mask, .count = n, .period = n});
+    ops->masked_copy(ops, &(MaskedCopy){.out = a->b_target_work, .in = a->slow[NET_B].value,
+                                        .mask = a->mask, .count = n, .period = n});
+  }
+  ops->increment(ops, a->step_device);
+}
+
+void agent_learn(bfm_agent *a) {
+  Ops *ops = a->ops;
+  const Pass rows = {.rows = a->N};
+
+  // a' ~ π(s', z), and a_π ~ π(s, z)
+  policy_forward(a);
+
+  // F⁻(s', a', z) beside F(s, a, z) and F(s, a_π, z)
+  ops->fork(ops, 1);
+  ops->lane(ops, 1);
+  target_forward(a);
+  if (a->config.mbar) baseline_forward(a);
+  ops->lane(ops, 0);
+  forward_forward(a);
+
+  // actor loss and π's gradient
+  if (!a->weighted) td3_actor_loss(a);
+  ops->fork(ops, 2);
+  ops->lane(ops, 2);
+  if (a->weighted) aw_actor_loss(a);
+  net_backward(ops, &a->net[NET_PI], a->online[NET_PI], &a->tape[NET_PI], a->dx, rows, 0);
+  ops->lane(ops, 0);
+
+  // FB loss (lap: successor features and Laplacian) and orthonormality
+  ops->join(ops, 1);
+  if (a->laplacian) {
+    psi_loss(a);
+    laplacian_loss(a);
+  } else {
+    fb_loss(a);
+  }
+  ops->fork(ops, 1);
+  ops->lane(ops, 1);
+  ortho_loss(a);
+  b_backward(a);
+  if (a->config.mbar) {
+    net_backward(ops, &a->net[NET_U], a->online[NET_U], &a->tape[NET_U], a->du, rows, 0);
+    net_backward(ops, &a->net[NET_V], a->online[NET_V], &a->tape[NET_V], a->dv, rows, 0);
+  }
+  ops->lane(ops, 0);
+  net_backward(ops, &a->net[NET_F], a->online[NET_F], &a->tape[NET_F], a->df, rows, 0);
+  ops->join(ops, 1);
+  ops->join(ops, 2);
+
+  // update all networks and their targets
+  update(a);
+}
+
+// ------------------------------- on given transitions --------------------------------------------
+
+int agent_check_losses(bfm_agent *a, float *out) {
+  float host[64 * MAX_LOSSES];
+  int64_t n = (int64_t)a->R * a->loss_count;
+  TRY(a->ops->download(a->ops, host, a->loss, n * sizeof *host));
+  TRY(a->ops->sync(a->ops));
+  if (out) memcpy(out, host, n * sizeof *host);
+  for (int64_t i = 0; i < n; i++) {
+    if (!isfinite(host[i])) {
+      return bfm_fail(BFM_DIVERGED, "the %s loss of replica %ld is %s after step %ld",
+                      a->loss_names[i % a->loss_count], (long)(i / a->loss_count),
+                      isnan(host[i]) ? "NaN" : "infinite", (long)a->step);
+    }
+  }
+  return BFM_OK;
+}
+
+static int upload(bfm_agent *a, float *to, const float *from, int64_t cols, const char *what) {
+  int64_t rows = a->R * a->N;
+  TRY(agent_check_finite(from, rows, cols, what));
+  return a->ops->upload(a->ops, to, from, rows * cols * sizeof *to);
+}
+
+static int upload_ones(bfm_agent *a) {
+  float ones[1024];
+  for (int i = 0; i < 1024; i++) ones[i] = 1;
+  for (int64_t i = 0; i < a->R * a->N; i += 1024) {
+    int64_t n = a->R * a->N - i < 1024 ? a->R * a->N - i : 1024;
+    TRY(a->ops->upload(a->ops, a->discount + i, ones, n * sizeof *ones));
+  }
+  return BFM_OK;
+}
+
+int bfm_agent_update(bfm_agent *a, const bfm_batch *batch, float *losses) {
+  Ops *ops = a->ops;
+  if (!batch->obs || !batch->act || !batch->next_obs) {
+    return bfm_fail(BFM_BAD_ARGUMENT, "a batch needs obs, act and next_obs");
+  }
+  TRY(upload(a, a->obs, batch->obs, a->obs_dim, "obs"));
+  TRY(upload(a, a->act, batch->act, a->act_dim, "act"));
+  TRY(upload(a, a->next_obs, batch->next_obs, a->obs_dim, "next_obs"));
+  if (batch->discount) TRY(upload(a, a->discount, batch->discount, 1, "discount"));
+  else TRY(upload_ones(a));
+  if (batch->noise_next) TRY(upload(a, a->noise_next, batch->noise_next, a->act_dim, "noise_next"));
+  else draw_noise(a, a->noise_next, STREAM_NOISE_NEXT);
+  if (batch->noise_pi) TRY(upload(a, a->noise_pi, batch->noise_pi, a->act_dim, "noise_pi"));
+  else draw_noise(a, a->noise_pi, STREAM_NOISE_PI);
+
+  if (!a->autoregressive) agent_features(a);
+  if (batch->z) {
+    TRY(upload(a, a->z, batch->z, a->d, "z"));
+    ops->normalize_z(ops, &(NormalizeZ){.z = a->z, .rows = a->R * a->N, .d = a->d});
+  } else {
+    if (a->autoregressive && a->step % a->config.z_pool == 0) {
+      draw_pool_states(a, a->next_obs, a->N, a->N);
+      agent_refresh_pool(a);
+    }
+    agent_draw_z(a);
+  }
+  if (a->autoregressive) agent_features(a);
+  agent_learn(a);
+  a->step++;
+  return agent_check_losses(a, losses);
+}
+
+// ------------------------------- on data ---------------------------------------------------------
+
+static void refresh_body(void *context) {
+  bfm_agent *a = context;
+  draw_pool_states(a, a->data_next, a->data_count, 0);
+  agent_refresh_pool(a);
+}
+
+static void step_body(void *context) {
+  bfm_agent *a = context;
+  draw_batch(a);
+  draw_noise(a, a->noise_next, STREAM_NOISE_NEXT);
+  draw_noise(a, a->noise_pi, STREAM_NOISE_PI);
+  if (!a->autoregressive) agent_features(a);
+  agent_draw_z(a);
+  if (a->autoregressive) agent_features(a);
+  agent_learn(a);
+}
+
+static void data_layout(bfm_agent *a, int64_t count, Arena *arena) {
+  a->data_obs = arena_take(arena, count * a->obs_dim * sizeof(float));
+  a->data_act = arena_take(arena, count * a->act_dim * sizeof(float));
+  a->data_next = arena_take(arena, count * a->obs_dim * sizeof(float));
+  a->data_discount = arena_take(arena, count * sizeof(float));
+}
+
+int bfm_agent_set_data(bfm_agent *a, int64_t count, const float *obs, const float *act,
+                       const float *next_obs, const float *discount) {
+  Ops *ops = a->ops;
+  if (count < 2 || count > INT32_MAX) {
+    return bfm_fail(BFM_BAD_ARGUMENT, "data must have 2 to %d transitions, not %ld", INT32_MAX,
+                    (long)count);
+  }
+  TRY(agent_check_finite(obs, count, a->obs_dim, "obs"));
+  TRY(agent_check_finite(act, count, a->act_dim, "act"));
+  TRY(agent_check_finite(next_obs, count, a->obs_dim, "next_obs"));
+  TRY(agent_check_finite(discount, count, 1, "discount"));
+
+  if (a->step_graph) ops->forget(ops, a->step_graph);
+  if (a->refresh_graph) ops->forget(ops, a->refresh_graph);
+  if (a->data_memory) ops->release(ops, a->data_memory);
+  a->step_graph = a->refresh_graph = NULL;
+  a->data_memory = NULL;
+  a->data_count = 0;
+  Arena size = {0};
+  data_layout(a, count, &size);
+  TRY(ops->alloc(ops, &a->data_memory, size.used));
+  Arena place = {.base = a->data_memory};
+  data_layout(a, count, &place);
+  TRY(ops->upload(ops, a->data_obs, obs, count * a->obs_dim * sizeof *obs));
+  TRY(ops->upload(ops, a->data_act, act, count * a->act_dim * sizeof *act));
+  TRY(ops->upload(ops, a->data_next, next_obs, count * a->obs_dim * sizeof *obs));
+  TRY(ops->upload(ops, a->data_discount, discount, count * sizeof *discount));
+  a->data_count = count;
+
+  if (a->autoregressive) TRY(ops->record(ops, &a->refresh_graph, refresh_body, a));
+  return ops->record(ops, &a->step_graph, step_body, a);
+}
+
+int bfm_agent_train(bfm_agent *a, int64_t steps, float *losses) {
+  if (!a->data_count) return bfm_fail(BFM_BAD_ARGUMENT, "no data to train on: bfm_agent_set_data first");
+  int64_t pool = a->config.z_pool;
+  for (int64_t end = a->step + steps; a->step < end;) {
+    int64_t run = end - a->step;
+    if (a->autoregressive) {
+      if (a->step % pool == 0) TRY(a->ops->replay(a->ops, a->refresh_graph, 1));
+      int64_t left = pool - a->step % pool;
+      run = run < left ? run : left;
+    }
+    TRY(a->ops->replay(a->ops, a->step_graph, run));
+    a->step += run;
+  }
+  return steps > 0 ? agent_check_losses(a, losses) : BFM_OK;
+}

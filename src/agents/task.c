@@ -1,0 +1,132 @@
+// The task vector z in training, and the features B(s', z) that go with it.
+//
+// Without blocks B does not depend on z: B(s') is computed first and serves both as features and as
+// the source of z. With blocks z comes from a pool of z computed block by block every few steps,
+// z_i = B_i(s, z_1 … z_i-1), and then B(s', z) is computed for the batch.
+
+#include "agents/agent.h"
+
+static void pack_b(bfm_agent *a, const Tape *tape, const float *states, const float *z, int64_t rows,
+                   int64_t row0) {
+  Ops *ops = a->ops;
+  Pack p = {.out = tape->in[0], .a = states, .a_cols = a->goal_dim, .groups = a->R, .copies = 1,
+            .rows = rows, .row0 = row0, .row_stride = tape->rows};
+  ops->pack(ops, &p);
+  p.out = tape->in[1];
+  if (a->K > 1) {
+    p.b = z;
+    p.b_cols = a->d;
+  }
+  ops->pack(ops, &p);
+}
+
+// block k of every row of out into z
+static void take_block(bfm_agent *a, const float *out, float *z, int64_t rows, int64_t k) {
+  int64_t lo = block_start(k, a->d, a->K), hi = block_start(k + 1, a->d, a->K);
+  // a strided copy of float32 columns: rows of d, hi - lo wide
+  size_t words = a->ops->type == F32 ? 1 : 2;  // in elements of T
+  a->ops->copy_columns(a->ops, &(CopyColumns){.out = z + lo, .in = out + lo, .groups = 1,
+                                              .rows = rows, .cols = (hi - lo) * words,
+                                              .ld_out = a->d * words, .ld_in = a->d * words});
+}
+
+// z of the states in pool_obs block by block, or Gaussian, on the sphere
+void agent_refresh_pool(bfm_agent *a) {
+  Ops *ops = a->ops;
+  int64_t P = a->pool_rows, rows = a->R * P;
+  const Tape *tape = &a->tape_pool;
+  if (a->goal_columns) {
+    ops->select_columns(ops, &(SelectColumns){.out = a->pool_goal, .in = a->pool_obs,
+                                              .columns = a->goal_columns, .rows = rows,
+                                              .in_cols = a->obs_dim, .out_cols = a->goal_dim});
+  }
+  ops->zero(ops, a->pool_z, rows * a->d * sizeof *a->pool_z);
+  for (int64_t k = 0; k < a->K; k++) {
+    if (a->K > 1) {
+      ops->residual_norm(ops, &(ResidualNorm){.y = a->pool_zb, .z = a->pool_z, .rows = rows,
+                                              .d = a->d, .blocks = a->K});
+    }
+    pack_b(a, tape, a->pool_goal, a->pool_zb, P, 0);
+    net_forward(ops, &a->net[NET_B], a->online[NET_B], tape,
+                (Pass){.rows = P, .first_block = k, .end_block = k + 1});
+    if (a->config.b_norm) {
+      ops->block_norm(ops, &(BlockNorm){.y = a->pool_zb, .x = tape->out, .rows = rows, .d = a->d,
+                                        .blocks = a->K});
+    }
+    take_block(a, a->config.b_norm ? a->pool_zb : tape->out, a->pool_z, rows, k);
+  }
+
+  Draw draw = {.seeds = a->seeds, .step = a->step_device, .replicas = a->R};
+  draw.out = a->z_normal, draw.stream = STREAM_Z_NORMAL, draw.count = P * a->d;
+  ops->draw_normal(ops, &draw);
+  draw.out = a->z_choice, draw.stream = STREAM_Z_CHOICE, draw.count = P;
+  ops->draw_uniform(ops, &draw);
+  ops->mix_z(ops, &(MixZ){.z = a->pool, .normal = a->z_normal, .choice = a->z_choice,
+                          .states = a->pool_z, .replicas = a->R, .rows = P, .draws = P, .d = a->d,
+                          .state_rows = P, .mix = (float)a->config.z_mix});
+}
+
+void agent_draw_z(bfm_agent *a) {
+  Ops *ops = a->ops;
+  int64_t draws = a->config.z_groups;
+  if (a->autoregressive) {
+    ops->pool_z(ops, &(PoolZ){.z = a->z, .pool = a->pool, .step = a->step_device, .replicas = a->R,
+                              .rows = a->N, .draws = draws, .d = a->d, .pool_rows = a->pool_rows});
+    return;
+  }
+  Draw draw = {.seeds = a->seeds, .step = a->step_device, .replicas = a->R};
+  draw.out = a->z_normal, draw.stream = STREAM_Z_NORMAL, draw.count = draws * a->d;
+  ops->draw_normal(ops, &draw);
+  draw.out = a->z_choice, draw.stream = STREAM_Z_CHOICE, draw.count = draws;
+  ops->draw_uniform(ops, &draw);
+  ops->draw_index(ops, &(DrawIndex){.out = a->z_index, .seeds = a->seeds, .step = a->step_device,
+                                    .stream = STREAM_Z_STATE, .replicas = a->R, .count = draws,
+                                    .below = a->N});
+  int64_t rows = a->laplacian ? 2 * a->N : a->N;  // lap: phi(s), then phi(s')
+  ops->mix_z(ops, &(MixZ){.z = a->z, .normal = a->z_normal, .choice = a->z_choice,
+                          .states = a->b + (rows - a->N) * a->d, .index = a->z_index,
+                          .replicas = a->R, .rows = a->N, .draws = draws, .d = a->d,
+                          .state_rows = rows, .mix = (float)a->config.z_mix});
+}
+
+// ------------------------------- features --------------------------------------------------------
+
+static void select_goal(bfm_agent *a, float *out, const float *obs) {
+  a->ops->select_columns(a->ops, &(SelectColumns){.out = out, .in = obs, .columns = a->goal_columns,
+                                                  .rows = a->R * a->N, .in_cols = a->obs_dim,
+                                                  .out_cols = a->goal_dim});
+}
+
+static void b_output(bfm_agent *a, float *out, const Tape *tape) {
+  Ops *ops = a->ops;
+  int64_t rows = a->R * tape->rows;
+  if (a->config.b_norm) {
+    ops->block_norm(ops, &(BlockNorm){.y = out, .x = tape->out, .rows = rows, .d = a->d,
+                                      .blocks = a->K});
+  } else {
+    ops->copy(ops, out, tape->out, rows * a->d * sizeof *out);
+  }
+}
+
+// B(s', z) and B⁻(s', z); lap: phi(s) and phi(s')
+void agent_features(bfm_agent *a) {
+  Ops *ops = a->ops;
+  const Tape *tape = &a->tape[NET_B], *target = &a->tape_target[NET_B];
+  if (a->goal_columns) {
+    select_goal(a, a->goal, a->next_obs);
+    if (a->laplacian) select_goal(a, a->goal_now, a->obs);
+  }
+  if (a->K > 1) {
+    ops->residual_norm(ops, &(ResidualNorm){.y = a->z_b, .z = a->z, .rows = a->R * a->N, .d = a->d,
+                                            .blocks = a->K});
+  }
+  if (a->laplacian) pack_b(a, tape, a->goal_now, NULL, a->N, 0);
+  pack_b(a, tape, a->goal, a->z_b, a->N, a->laplacian ? a->N : 0);
+  net_forward(ops, &a->net[NET_B], a->online[NET_B], tape, (Pass){.rows = tape->rows});
+  b_output(a, a->b, tape);
+  if (a->laplacian) return;
+
+  pack_b(a, target, a->goal, a->z_b, a->N, 0);
+  net_forward(ops, &a->net[NET_B], a->slow[NET_B], target, (Pass){.rows = a->N});
+  b_output(a, a->b_target, target);
+}
