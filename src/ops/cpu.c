@@ -5,24 +5,31 @@
 #include "ops/cpu.h"
 
 #include <stdlib.h>
+#include <sys/mman.h>
 
 // ------------------------------- memory ----------------------------------------------------------
 
+#define ALIGNMENT 4096
+
+// fresh pages of the system are zero already: calloc does not touch them, and huge pages come cheaper
 static int cpu_alloc(Ops *ops, void **memory, size_t bytes) {
   (void)ops;
-  size_t size = (bytes + 4095) / 4096 * 4096;
-  *memory = aligned_alloc(4096, size ? size : 4096);
-  if (!*memory) {
+  *memory = NULL;
+  char *block = calloc(1, bytes + ALIGNMENT + sizeof(void *));
+  if (!block) {
     return bfm_fail(BFM_NO_MEMORY, "out of memory: %.1f GB needed; a smaller batch, preset or number of seeds needs less",
                     bytes / 1e9);
   }
-  memset(*memory, 0, size);
+  uintptr_t at = ((uintptr_t)block + sizeof(void *) + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+  ((void **)at)[-1] = block;
+  madvise((void *)at, bytes / ALIGNMENT * ALIGNMENT, MADV_HUGEPAGE);
+  *memory = (void *)at;
   return BFM_OK;
 }
 
 static void cpu_release(Ops *ops, void *memory) {
   (void)ops;
-  free(memory);
+  if (memory) free(((void **)memory)[-1]);
 }
 
 static int cpu_transfer(Ops *ops, void *to, const void *from, size_t bytes) {

@@ -114,12 +114,13 @@ static void normalize_z(Ops *ops, const NormalizeZ *x) {
 
 static void es_sample_task(void *job, int64_t task, int worker) {
   ARGS(EsSample);
-  int64_t n = x->samples * x->act_dim;
   const float *mu = x->mu + task * x->act_dim;
-  for (int64_t i = 0; i < n; i++) {
-    float a = mu[i % x->act_dim] + x->sigma * random_normal(x->seed, STREAM_ES, x->step,
-                                                            (x->first_row + task) * n + i);
-    x->out[task * n + i] = a > 1 ? 1 : a < -1 ? -1 : a;
+  for (int64_t k = 0; k < x->samples; k++) {
+    int64_t first = ((x->first_row + task) * x->samples + k) * x->act_dim;
+    for (int64_t j = 0; j < x->act_dim; j++) {
+      float a = mu[j] + x->sigma * random_normal(x->seed, STREAM_ES, x->step, first + j);
+      x->out[(k * x->rows + task) * x->act_dim + j] = a > 1 ? 1 : a < -1 ? -1 : a;
+    }
   }
 }
 
@@ -131,13 +132,13 @@ static void es_pick_task(void *job, int64_t task, int worker) {
   float best_q = -INFINITY;
   for (int64_t k = 0; k < x->samples; k++) {
     float q = 0;
-    for (int64_t m = 0; m < x->members; m++) q += x->q[m * x->q_stride + task * x->samples + k];
+    for (int64_t m = 0; m < x->members; m++) q += x->q[m * x->q_stride + k * x->rows + task];
     if (q > best_q) {
       best_q = q;
       best = k;
     }
   }
-  memcpy(x->act + task * x->act_dim, x->candidates + (task * x->samples + best) * x->act_dim,
+  memcpy(x->act + task * x->act_dim, x->candidates + (best * x->rows + task) * x->act_dim,
          x->act_dim * sizeof *x->act);
 }
 

@@ -19,9 +19,10 @@ static void row_dot_task(void *job, int64_t task, int worker) {
   ARGS(RowDot);
   int64_t pieces = chunks(x->rows, CHUNK_ROWS), g = task / pieces;
   int64_t begin = task % pieces * CHUNK_ROWS, end = min64(begin + CHUNK_ROWS, x->rows);
+  int64_t z_rows = x->z_rows ? x->z_rows : x->rows;
   for (int64_t i = begin; i < end; i++) {
     x->out[g * x->rows + i] = dot_of(x->a + (g * x->row_stride + i) * x->d,
-                                     x->z + (g / x->members * x->rows + i) * x->d, x->d);
+                                     x->z + (g / x->members * z_rows + i % z_rows) * x->d, x->d);
   }
 }
 

@@ -102,11 +102,12 @@ static inline int64_t norm_scratch(int64_t groups, int64_t rows, int64_t width) 
   return groups * ((rows + NORM_CHUNK - 1) / NORM_CHUNK) * width * 2;
 }
 
-// out[r, copy, row0 + i, :] = [a[r, i, :], b[r, i, :]] as T; b may be NULL
+// out[r, copy, row0 + i, :] = [a[r, i mod a_rows, :], b[r, i, :]] as T; b may be NULL
 typedef struct {
   void *out;
   const float *a, *b;
   int64_t a_cols, b_cols;
+  int64_t a_rows;  // rows of a in each group; 0: as many as there are
   int64_t groups, copies, rows;
   int64_t row0, row_stride;  // rows of out from one copy to the next: row_stride
 } Pack;
@@ -212,12 +213,13 @@ typedef struct {
 // ------------------------------- losses ----------------------------------------------------------
 // Each writes one float a replica: loss[r·loss_stride].
 
-// out[g, i] = a[g, i]·z[g / members, i], dot products of rows
+// out[g, i] = a[g, i]·z[g / members, i mod z_rows], dot products of rows
 typedef struct {
   float *out;      // [R·members, N]
   const float *a;  // [R·members, row_stride, d]
-  const float *z;  // [R, N, d]
+  const float *z;  // [R, z_rows, d]
   int64_t replicas, members, rows, row_stride, d;
+  int64_t z_rows;  // 0: N
 } RowDot;
 
 // mean over members
@@ -346,23 +348,25 @@ typedef struct {
 
 // ------------------------------- acting ----------------------------------------------------------
 
-// candidates[i·samples + k] = clip(mu_i + σ·normal, ±1), keyed by (seed, STREAM_ES, step)
+// out[k, i] = clip(mu_i + σ·normal, ±1), sample k of row i: draw ((first_row + i)·samples + k)·act + j of
+// (seed, STREAM_ES, step)
 typedef struct {
-  float *out;
+  float *out;  // [samples, rows, act]
   const float *mu;
   uint64_t seed, step;
   int64_t rows, samples, act_dim, first_row;  // first_row: number of row 0 in the whole call
   float sigma;
 } EsSample;
 
-// act[i] = candidates[i, argmax_k mean_m q[m, i·samples + k]]
+// act[i] = candidates[k, i] with the k of the largest mean_m q[m, k, i]; the first of equals
 typedef struct {
   float *act;
-  const float *candidates, *q;
+  const float *candidates;  // [samples, rows, act]
+  const float *q;           // [members, q_stride], samples·rows used
   int64_t rows, samples, act_dim, members, q_stride;
 } EsPick;
 
-// out[j] (+)= Σ_i w_i·x[i, col0 + j], summed in double over fixed chunks
+// out[j] += Σ_i w_i·x[i, j], in double, in an order that does not depend on the machine's size
 typedef struct {
   double *out;     // [cols], accumulated
   const float *w;  // [rows]
