@@ -1,0 +1,252 @@
+// Prompting: from a reward at many states, a goal or a demonstration to the task vector z.
+//
+//   z_i = E[r(s)·B_i(s, z_1 … z_i-1)], i = 1 … K
+//
+// Block i needs z_i-1 of all states, but of each network layer only the units of block i are new: the
+// activations of earlier blocks are kept, so the K passes cost about one. States beyond what is
+// kept are computed anew for each block.
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agents/agent.h"
+
+#define KEEP 131072  // states whose activations are kept
+
+typedef struct {
+  bfm_agent *agent;
+  int replica;
+  int64_t rows, chunk, kept;  // kept: of the rows, those whose activations are kept
+  const float *obs;           // on the host
+  const float *weight;        // on the host
+  Tape tape;
+  float *states, *z_b, *b, *w;  // [kept + chunk, goal], [chunk, d], [chunk, d], [chunk]
+  double *sum;                  // [d]
+  float *z_rows, *goal;         // on the host: z repeated, the goal's columns of a chunk
+  int32_t *columns;             // on the host, NULL: all
+  void *memory;
+} Prompt;
+
+static void prompt_layout(Prompt *p, Arena *arena) {
+  const bfm_agent *a = p->agent;
+  int64_t all = p->kept + p->chunk;
+  tape_layout(&p->tape, &a->net[NET_B], a->ops->type, TAPE_INFER, 1, all, arena);
+  p->states = arena_take(arena, all * a->goal_dim * sizeof(float));
+  p->z_b = arena_take(arena, p->chunk * a->d * sizeof(float));
+  p->b = arena_take(arena, p->chunk * a->d * sizeof(float));
+  p->w = arena_take(arena, p->chunk * sizeof(float));
+  p->sum = arena_take(arena, a->d * sizeof(double));
+}
+
+static void prompt_close(Prompt *p) {
+  if (p->memory) p->agent->ops->release(p->agent->ops, p->memory);
+  free(p->z_rows);
+  free(p->goal);
+  free(p->columns);
+}
+
+static int prompt_open(Prompt *p, bfm_agent *a, int replica, int64_t rows, const float *obs,
+                       const float *weight) {
+  *p = (Prompt){.agent = a, .replica = replica, .rows = rows, .obs = obs, .weight = weight};
+  TRY(agent_check_replica(a, replica));
+  if (rows < 1) return bfm_fail(BFM_BAD_ARGUMENT, "a prompt needs at least one state, not %ld", (long)rows);
+  TRY(agent_check_finite(obs, rows, a->obs_dim, "obs"));
+  int64_t chunk = strncmp(a->ops->name, "cpu", 3) ? 32768 : 2048;
+  p->chunk = rows < chunk ? rows : chunk;
+  p->kept = a->K == 1 ? 0 : rows < KEEP ? rows : KEEP;
+  p->kept = (p->kept + p->chunk - 1) / p->chunk * p->chunk;
+  int64_t count;
+  TRY(config_goal_columns(&a->config, a->obs_dim, &p->columns, &count));
+  p->z_rows = malloc(p->chunk * a->d * sizeof *p->z_rows);
+  p->goal = malloc(p->chunk * a->goal_dim * sizeof *p->goal);
+  if (!p->z_rows || !p->goal) return bfm_fail(BFM_NO_MEMORY, "out of memory for a prompt");
+  Arena size = {0};
+  prompt_layout(p, &size);
+  TRY(a->ops->alloc(a->ops, &p->memory, size.used));
+  Arena place = {.base = p->memory};
+  prompt_layout(p, &place);
+  return BFM_OK;
+}
+
+// the states of a chunk to the device, as B sees them
+static int put_states(Prompt *p, int64_t row, int64_t n, int64_t at) {
+  const bfm_agent *a = p->agent;
+  const float *from = p->obs + row * a->obs_dim;
+  if (p->columns) {
+    for (int64_t i = 0; i < n; i++) {
+      for (int64_t j = 0; j < a->goal_dim; j++) {
+        p->goal[i * a->goal_dim + j] = from[i * a->obs_dim + p->columns[j]];
+      }
+    }
+    from = p->goal;
+  }
+  return a->ops->upload(a->ops, p->states + at * a->goal_dim, from,
+                        n * a->goal_dim * sizeof *from);
+}
+
+// z, normalized for B, as every row of z_b
+static int put_z(Prompt *p, const float *z) {
+  const bfm_agent *a = p->agent;
+  for (int64_t i = 0; i < p->chunk; i++) memcpy(p->z_rows + i * a->d, z, a->d * sizeof *z);
+  TRY(a->ops->upload(a->ops, p->z_b, p->z_rows, p->chunk * a->d * sizeof *z));
+  a->ops->residual_norm(a->ops, &(ResidualNorm){.y = p->z_b, .z = p->z_b, .rows = p->chunk,
+                                                .d = a->d, .blocks = a->K});
+  return BFM_OK;
+}
+
+// blocks first … end-1 of B for the n states at rows at …; B into p->b
+static void run_b(Prompt *p, int64_t at, int64_t n, int64_t first, int64_t end) {
+  bfm_agent *a = p->agent;
+  Ops *ops = a->ops;
+  Pack pack = {.out = p->tape.in[0], .a = p->states + at * a->goal_dim, .a_cols = a->goal_dim,
+               .groups = 1, .copies = 1, .rows = n, .row0 = at, .row_stride = p->tape.rows};
+  if (!first) ops->pack(ops, &pack);
+  pack.out = p->tape.in[1];
+  if (a->K > 1) {
+    pack.b = p->z_b;
+    pack.b_cols = a->d;
+  }
+  ops->pack(ops, &pack);
+  net_forward(ops, &a->net[NET_B], a->online[NET_B], &p->tape,
+              (Pass){.row0 = at, .rows = n, .replica = p->replica, .first_block = first,
+                     .end_block = end});
+  const float *out = p->tape.out + at * a->d;
+  if (a->config.b_norm) {
+    ops->block_norm(ops, &(BlockNorm){.y = p->b, .x = out, .rows = n, .d = a->d, .blocks = a->K});
+  } else {
+    ops->copy(ops, p->b, out, n * a->d * sizeof *p->b);
+  }
+}
+
+// columns lo … hi-1 of Σ weight·B, given the blocks of z before k
+static int sum_block(Prompt *p, int64_t k, int64_t lo, int64_t hi, double *sum) {
+  const bfm_agent *a = p->agent;
+  Ops *ops = a->ops;
+  ops->zero(ops, p->sum, a->d * sizeof *p->sum);
+  for (int64_t row = 0, n; row < p->rows; row += n) {
+    n = p->rows - row < p->chunk ? p->rows - row : p->chunk;
+    int kept = row + n <= p->kept;
+    int64_t at = kept ? row : p->kept;
+    if (!kept || k == 0) TRY(put_states(p, row, n, at));
+    run_b(p, at, n, kept ? k : 0, k + 1);
+    TRY(ops->upload(ops, p->w, p->weight + row, n * sizeof *p->w));
+    ops->weighted_sum(ops, &(WeightedSum){.out = p->sum + lo, .w = p->w, .x = p->b + lo, .rows = n,
+                                          .ld = a->d, .cols = hi - lo});
+  }
+  TRY(ops->download(ops, sum, p->sum + lo, (hi - lo) * sizeof *sum));
+  return ops->sync(ops);
+}
+
+static int prompt_blocks(Prompt *p, float *z) {
+  const bfm_agent *a = p->agent;
+  double sum[4096];
+  memset(z, 0, a->d * sizeof *z);
+  for (int64_t k = 0; k < a->K; k++) {
+    int64_t lo = block_start(k, a->d, a->K), hi = block_start(k + 1, a->d, a->K);
+    if (a->K > 1) TRY(put_z(p, z));
+    TRY(sum_block(p, k, lo, hi, sum));
+    for (int64_t i = lo; i < hi; i++) z[i] = (float)sum[i - lo];
+  }
+  return BFM_OK;
+}
+
+// ------------------------------- least squares ---------------------------------------------------
+
+// solve A·x = b in place of b by Cholesky, A [n, n] symmetric; nonzero when A is singular
+static int solve(double *A, double *b, int64_t n) {
+  for (int64_t j = 0; j < n; j++) {
+    for (int64_t i = j; i < n; i++) {
+      double sum = A[i * n + j];
+      for (int64_t k = 0; k < j; k++) sum -= A[i * n + k] * A[j * n + k];
+      if (i == j && sum <= 0) return 1;
+      A[i * n + j] = i == j ? sqrt(sum) : sum / A[j * n + j];
+    }
+  }
+  for (int64_t i = 0; i < n; i++) {
+    for (int64_t k = 0; k < i; k++) b[i] -= A[i * n + k] * b[k];
+    b[i] /= A[i * n + i];
+  }
+  for (int64_t i = n - 1; i >= 0; i--) {
+    for (int64_t k = i + 1; k < n; k++) b[i] -= A[k * n + i] * b[k];
+    b[i] /= A[i * n + i];
+  }
+  return 0;
+}
+
+// z = (E φφᵀ)⁻¹·z for lap, whose features are nearly orthonormal at best; a trace of a ridge keeps
+// features that the states do not span finite
+static int prompt_least_squares(Prompt *p, float *z) {
+  bfm_agent *a = p->agent;
+  int64_t d = a->d;
+  double *gram = calloc(d * d + d, sizeof *gram), *right = gram + d * d;
+  float *phi = malloc(p->chunk * d * sizeof *phi);
+  int status = gram && phi ? BFM_OK : bfm_fail(BFM_NO_MEMORY, "out of memory for least squares");
+  for (int64_t row = 0, n; row < p->rows && !status; row += n) {
+    n = p->rows - row < p->chunk ? p->rows - row : p->chunk;
+    status = put_states(p, row, n, 0);
+    if (!status) run_b(p, 0, n, 0, 1);
+    if (!status) status = a->ops->download(a->ops, phi, p->b, n * d * sizeof *phi);
+    for (int64_t i = 0; i < n && !status; i++) {
+      for (int64_t j = 0; j < d; j++) {
+        for (int64_t k = 0; k <= j; k++) gram[j * d + k] += (double)phi[i * d + j] * phi[i * d + k];
+      }
+    }
+  }
+  if (!status) {
+    double trace = 0;
+    for (int64_t j = 0; j < d; j++) trace += gram[j * d + j];
+    for (int64_t j = 0; j < d; j++) {
+      gram[j * d + j] += 1e-6 * trace / d;
+      for (int64_t k = 0; k <= j; k++) gram[j * d + k] /= p->rows;
+      right[j] = z[j];
+    }
+    if (solve(gram, right, d)) status = bfm_fail(BFM_BAD_ARGUMENT, "the features of these states are zero");
+    for (int64_t j = 0; j < d && !status; j++) z[j] = (float)right[j];
+  }
+  free(gram);
+  free(phi);
+  return status;
+}
+
+// ------------------------------- prompts ---------------------------------------------------------
+
+static int prompt(bfm_agent *a, int replica, int64_t rows, const float *obs, const float *weight,
+                  int least_squares, float *z) {
+  Prompt p;
+  int status = prompt_open(&p, a, replica, rows, obs, weight);
+  if (!status) status = prompt_blocks(&p, z);
+  if (!status && least_squares) status = prompt_least_squares(&p, z);
+  prompt_close(&p);
+  return status;
+}
+
+int bfm_agent_prompt_reward(bfm_agent *a, int replica, int64_t rows, const float *obs,
+                            const float *reward, double softmax, float *z) {
+  if (softmax < 0 || !isfinite(softmax)) {
+    return bfm_fail(BFM_BAD_ARGUMENT, "softmax must be a temperature above 0, or 0 for none, not %g", softmax);
+  }
+  if (rows < 1) return bfm_fail(BFM_BAD_ARGUMENT, "a prompt needs at least one state, not %ld", (long)rows);
+  TRY(agent_check_finite(reward, rows, 1, "reward"));
+  float *weight = malloc(rows * sizeof *weight);
+  if (!weight) return bfm_fail(BFM_NO_MEMORY, "out of memory for %ld rewards", (long)rows);
+  double highest = -INFINITY, sum = 0;
+  for (int64_t i = 0; i < rows; i++) highest = fmax(highest, reward[i]);
+  for (int64_t i = 0; i < rows && softmax > 0; i++) sum += exp((reward[i] - highest) / softmax);
+  for (int64_t i = 0; i < rows; i++) {
+    weight[i] = (float)(softmax > 0 ? exp((reward[i] - highest) / softmax) / sum : reward[i] / (double)rows);
+  }
+  int status = prompt(a, replica, rows, obs, weight, a->laplacian, z);
+  free(weight);
+  return status;
+}
+
+int bfm_agent_prompt_states(bfm_agent *a, int replica, int64_t rows, const float *obs, float *z) {
+  if (rows < 1) return bfm_fail(BFM_BAD_ARGUMENT, "a prompt needs at least one state, not %ld", (long)rows);
+  float *weight = malloc(rows * sizeof *weight);
+  if (!weight) return bfm_fail(BFM_NO_MEMORY, "out of memory for %ld states", (long)rows);
+  for (int64_t i = 0; i < rows; i++) weight[i] = (float)(1.0 / rows);
+  int status = prompt(a, replica, rows, obs, weight, 0, z);
+  free(weight);
+  return status;
+}
