@@ -322,15 +322,39 @@ void options_describe(const Option *option, char *out, size_t size) {
   snprintf(out, size, "%s (default %s%s%s)", option->help, fallback, ranged ? ", " : "", range);
 }
 
+#define HELP_COLUMN 27
+#define HELP_WIDTH 78
+
+// words of text from column HELP_COLUMN on, the first line already that far
+static void print_wrapped(const char *text, FILE *out) {
+  int column = HELP_COLUMN;
+  while (*text) {
+    int length = (int)strcspn(text, " ");
+    if (column > HELP_COLUMN && column + 1 + length > HELP_WIDTH) {
+      fprintf(out, "\n%*s", HELP_COLUMN, "");
+      column = HELP_COLUMN;
+    } else if (column > HELP_COLUMN) {
+      fputc(' ', out);
+      column++;
+    }
+    fwrite(text, 1, length, out);
+    column += length;
+    text += length + strspn(text + length, " ");
+  }
+  fputc('\n', out);
+}
+
 void options_help(const Option *table, FILE *out) {
   for (const Option *o = table; o->name; o++) {
-    char flag[160], line[512];
-    snprintf(flag, sizeof flag, "--%s=%s", o->name, options_argument(o));
-    options_describe(o, line, sizeof line);
-    // a long list of choices pushes the text to a line of its own
-    if (strlen(flag) > 24)
-      fprintf(out, "  %s\n  %-24s %s\n", flag, "", line);
-    else
-      fprintf(out, "  %-24s %s\n", flag, line);
+    char text[512];
+    int n = fprintf(out, "  --%s=%s", o->name, options_argument(o));
+    // a long list of choices has a line of its own
+    if (n > HELP_COLUMN - 2) {
+      fputc('\n', out);
+      n = 0;
+    }
+    fprintf(out, "%*s", HELP_COLUMN - n, "");
+    options_describe(o, text, sizeof text);
+    print_wrapped(text, out);
   }
 }

@@ -56,7 +56,7 @@ const char *options_argument(const Option *option);
 // help, default and range as one line: "batch size (default 1024, from 2 to 65536)"
 void options_describe(const Option *option, char *out, size_t size);
 
-// one aligned entry per option: flag, argument, then options_describe
+// one aligned entry per option: flag, argument, then options_describe, wrapped to 79 columns
 void options_help(const Option *table, FILE *out);
 
 #endif

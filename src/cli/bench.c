@@ -1,0 +1,171 @@
+// bfm bench: speeds on this machine, one row a thing to measure.
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agents/config.h"
+#include "cli/cli.h"
+#include "core/nearest.h"
+#include "core/progress.h"
+
+typedef struct {
+  int64_t obs, act;
+  double seconds;
+} Measure;
+
+static const Option measure_options[] = {
+    {"obs", OPTION_INT, offsetof(Measure, obs), "24", 1, 1e5, NULL, "numbers in an observation"},
+    {"act", OPTION_INT, offsetof(Measure, act), "6", 1, 1e4, NULL, "numbers in an action"},
+    {"seconds", OPTION_REAL, offsetof(Measure, seconds), "5", 0.01, 3600, NULL,
+     "how long to measure"},
+    {.name = NULL},
+};
+
+typedef struct {
+  Measure measure;
+  Config config;
+  Flags measure_flags, agent_flags;
+  const char *what;
+  int json;
+} Arguments;
+
+static const struct argp_option own_options[] = {
+    {"json", 'j', NULL, 0, "print one JSON object", 0},
+    {0},
+};
+
+static error_t parse(int key, char *arg, struct argp_state *state) {
+  Arguments *a = state->input;
+  switch (key) {
+    case ARGP_KEY_INIT:
+      flags_init(state, (Flags *const[]){&a->measure_flags, &a->agent_flags}, 2);
+      return 0;
+    case 'j': a->json = 1; return 0;
+    case ARGP_KEY_ARG:
+      if (a->what) argp_error(state, "one thing at a time: %s or %s", a->what, arg);
+      a->what = arg;
+      return 0;
+    default: return ARGP_ERR_UNKNOWN;
+  }
+}
+
+// ---------------------------------- the training step --------------------------------------------
+
+#define BENCH_ROWS 20000
+
+// transitions that look like data: normal observations, actions within ±1
+static int give_data(bfm_agent *agent, const Measure *m) {
+  int64_t o = m->obs, a = m->act, rows = BENCH_ROWS;
+  float *values = malloc((size_t)rows * (2 * o + a + 1) * sizeof *values);
+  if (!values) return bfm_fail(BFM_NO_MEMORY, "no memory for %" PRId64 " transitions", rows);
+  float *obs = values, *next = obs + rows * o, *act = next + rows * o, *discount = act + rows * a;
+  bfm_random_normal(0, 0, 0, 2 * rows * o, obs);
+  bfm_random_uniform(0, 1, 0, rows * a, act);
+  for (int64_t i = 0; i < rows * a; i++) act[i] = 2 * act[i] - 1;
+  for (int64_t i = 0; i < rows; i++) discount[i] = 1;
+  int status = bfm_agent_set_data(agent, rows, obs, act, next, discount);
+  free(values);
+  return status;
+}
+
+// steps a second: warm up, then double the number of steps until they fill the time
+static int measure_step(bfm_agent *agent, double seconds, double *rate) {
+  TRY(bfm_agent_train(agent, 3, NULL));
+  for (int64_t steps = 1;; steps *= 2) {
+    double start = seconds_now();
+    TRY(bfm_agent_train(agent, steps, NULL));
+    double took = seconds_now() - start;
+    *rate = (double)steps / took;
+    if (took >= seconds / 2) return BFM_OK;
+  }
+}
+
+static void print_step(bfm_agent *agent, const Arguments *a, double rate) {
+  int R = bfm_agent_replicas(agent);
+  if (!a->json) {
+    static const char *const shown[] = {"algo", "preset", "device", "precision"};
+    for (int i = 0; i < 4; i++) {
+      char text[OPTION_TEXT_SIZE];
+      options_get(options_find(agent_options, shown[i]), &a->config, text, sizeof text);
+      printf("%s%s %s", i ? ", " : "", shown[i], text);
+    }
+    printf(", d %" PRId64 ", batch %" PRId64 ", seeds %d: %.4g steps/s", bfm_agent_d(agent),
+           bfm_agent_batch(agent), R, rate);
+    if (R > 1) printf(", %.4g model-steps/s", rate * R);
+    printf(", %.4g ms a step\n", 1e3 / rate);
+    return;
+  }
+  char *options = bfm_agent_options(agent);
+  cJSON *result = cJSON_CreateObject();
+  cJSON_AddStringToObject(result, "bench", "step");
+  cJSON_AddNumberToObject(result, "steps_per_second", rate);
+  cJSON_AddNumberToObject(result, "model_steps_per_second", rate * R);
+  cJSON_AddNumberToObject(result, "obs", (double)a->measure.obs);
+  cJSON_AddNumberToObject(result, "act", (double)a->measure.act);
+  cJSON_AddRawToObject(result, "options", options ? options : "{}");
+  char *text = cJSON_PrintUnformatted(result);
+  if (text) puts(text);
+  free(text);
+  free(options);
+  cJSON_Delete(result);
+}
+
+static int bench_step(const Arguments *a) {
+  char *options = cJSON_PrintUnformatted(a->agent_flags.given);
+  bfm_agent *agent = NULL;
+  int status = bfm_agent_new(&agent, a->measure.obs, a->measure.act, options);
+  free(options);
+  if (status) return status;
+  double rate = 0;
+  status = give_data(agent, &a->measure);
+  if (!status) status = measure_step(agent, a->measure.seconds, &rate);
+  if (!status) print_step(agent, a, rate);
+  bfm_agent_free(agent);
+  return status;
+}
+
+static const struct {
+  const char *name, *help;
+  int (*run)(const Arguments *a);
+} benches[] = {
+    {"step", "training steps a second", bench_step},
+};
+#define BENCH_COUNT ((int)(sizeof benches / sizeof *benches))
+
+static int run(const Arguments *a) {
+  Nearest nearest = {.word = a->what ? a->what : ""};
+  for (int i = 0; i < BENCH_COUNT; i++) {
+    if (a->what && !strcmp(benches[i].name, a->what)) return benches[i].run(a);
+    nearest_try(&nearest, benches[i].name);
+  }
+  if (!a->what) return bfm_fail(BFM_BAD_ARGUMENT, "name what to measure: bfm bench step");
+  return bfm_fail(BFM_BAD_ARGUMENT, "there is no bench \"%.64s\"; did you mean %s?", a->what,
+                  nearest.best ? nearest.best : benches[0].name);
+}
+
+int cli_bench(int argc, char **argv) {
+  Arguments a = {.what = NULL};
+  int status = flags_new(&a.measure_flags, measure_options, &a.measure, "Measurement");
+  if (!status) status = flags_new(&a.agent_flags, agent_options, &a.config, "Agent");
+  if (status) return cli_fail(status);
+
+  const struct argp_child children[] = {
+      {&a.measure_flags.argp, 0, NULL, 1}, {&a.agent_flags.argp, 0, NULL, 2}, {0}};
+  const struct argp argp = {
+      own_options,
+      parse,
+      "step",
+      "Measure how fast this machine is: step, the training step on random data.\v"
+      "Examples:\n"
+      "  bfm bench step --preset small\n"
+      "  bfm bench step --algo fb --batch 512 --device cuda --precision bf16 --json\n",
+      children,
+      NULL,
+      NULL};
+  status = cli_parse(&argp, argc, argv, &a);
+  if (!status && (status = run(&a))) cli_fail(status);
+  flags_free(&a.measure_flags);
+  flags_free(&a.agent_flags);
+  return status;
+}

@@ -1,0 +1,119 @@
+// What the subcommands share. argp does the parsing; flags come from tables of options, so that a
+// flag, its help and its check have one definition.
+
+#include "cli/cli.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/nearest.h"
+
+#define FLAG_KEY 0x1000  // key of the first row of a table; below are the subcommands' own
+
+int cli_fail(int status) {
+  fprintf(stderr, "bfm: %s\n", bfm_error());
+  return status;
+}
+
+// ---------------------------------- flags of a table ---------------------------------------------
+
+static error_t parse_flag(int key, char *arg, struct argp_state *state) {
+  Flags *flags = state->input;
+  if (key < FLAG_KEY || key >= FLAG_KEY + flags->count) return ARGP_ERR_UNKNOWN;
+  const Option *option = &flags->table[key - FLAG_KEY];
+  int status = options_set(flags->table, flags->fields, option->name, arg);
+  if (status) exit(cli_fail(status));
+  cJSON_DeleteItemFromObjectCaseSensitive(flags->given, option->name);
+  cJSON_AddStringToObject(flags->given, option->name, arg);
+  return 0;
+}
+
+// argp would sort the flags; a table's own order goes from what matters to what seldom does
+static char *help_of_table(int key, const char *text, void *input) {
+  const Flags *flags = input;
+  if (key != ARGP_KEY_HELP_EXTRA || !flags) return (char *)text;
+  char *help = NULL;
+  size_t size;
+  FILE *out = open_memstream(&help, &size);
+  if (!out) return NULL;
+  fprintf(out, "%s:\n", flags->heading);
+  options_help(flags->table, out);
+  fclose(out);
+  return help;
+}
+
+int flags_new(Flags *flags, const Option *table, void *fields, const char *heading) {
+  *flags = (Flags){.table = table, .fields = fields, .heading = heading};
+  while (table[flags->count].name) flags->count++;
+  flags->given = cJSON_CreateObject();
+  flags->options = calloc(flags->count + 1, sizeof *flags->options);
+  if (!flags->given || !flags->options) {
+    flags_free(flags);
+    return bfm_fail(BFM_NO_MEMORY, "no memory for %d flags", flags->count);
+  }
+  for (int i = 0; i < flags->count; i++) {
+    flags->options[i] = (struct argp_option){.name = table[i].name,
+                                             .key = FLAG_KEY + i,
+                                             .arg = options_argument(&table[i]),
+                                             .flags = OPTION_HIDDEN};
+  }
+  flags->argp =
+      (struct argp){.options = flags->options, .parser = parse_flag, .help_filter = help_of_table};
+  return options_default(table, fields);
+}
+
+void flags_free(Flags *flags) {
+  cJSON_Delete(flags->given);
+  free(flags->options);
+}
+
+void flags_init(struct argp_state *state, Flags *const *flags, int count) {
+  for (int i = 0; i < count; i++) state->child_inputs[i] = flags[i];
+}
+
+char *cli_help(int key, const char *text, void *input) {
+  (void)input;
+  return key == ARGP_KEY_HELP_DUP_ARGS_NOTE ? NULL : (char *)text;
+}
+
+// ---------------------------------- parsing ------------------------------------------------------
+
+// options of a parser and its children; 1 when one of them begins with name, as getopt matches
+static int match_flag(const struct argp *argp, const char *name, Nearest *nearest) {
+  for (const struct argp_option *o = argp->options; o && (o->name || o->key || o->doc); o++) {
+    if (!o->name) continue;
+    if (!strncmp(o->name, name, strlen(name))) return 1;
+    nearest_try(nearest, o->name);
+  }
+  for (const struct argp_child *child = argp->children; child && child->argp; child++) {
+    if (match_flag(child->argp, name, nearest)) return 1;
+  }
+  return 0;
+}
+
+static int check_flag(const struct argp *argp, char *flag) {
+  char name[64];
+  size_t length = strcspn(flag, "=");
+  for (size_t i = 0; i < length; i++) flag[i] = flag[i] == '_' ? '-' : flag[i];
+  snprintf(name, sizeof name, "%.*s", (int)length, flag);
+
+  static const char *const always[] = {"help", "usage", "version"};
+  for (int i = 0; i < 3; i++) {
+    if (!strncmp(always[i], name, strlen(name))) return BFM_OK;
+  }
+  Nearest nearest = {.word = name};
+  if (match_flag(argp, name, &nearest)) return BFM_OK;
+  if (!nearest.best) return bfm_fail(BFM_BAD_ARGUMENT, "there is no option --%s", name);
+  return bfm_fail(BFM_BAD_ARGUMENT, "there is no option --%s; did you mean --%s?", name,
+                  nearest.best);
+}
+
+int cli_parse(const struct argp *argp, int argc, char **argv, void *input) {
+  for (int i = 1; i < argc && strcmp(argv[i], "--"); i++) {
+    if (strncmp(argv[i], "--", 2)) continue;
+    int status = check_flag(argp, argv[i] + 2);
+    if (status) return cli_fail(status);
+  }
+  argp_err_exit_status = BFM_BAD_ARGUMENT;
+  return argp_parse(argp, argc, argv, 0, NULL, input) ? BFM_BAD_ARGUMENT : BFM_OK;
+}

@@ -1,0 +1,48 @@
+// What the subcommands share: their table, errors, and flags made from tables of options.
+
+#ifndef BFM_CLI_CLI_H
+#define BFM_CLI_CLI_H
+
+#include <argp.h>
+#include <cjson/cJSON.h>
+
+#include "core/options.h"
+
+// a subcommand gets its own name as argv[0] and returns the program's exit status
+typedef struct {
+  const char *name, *help;
+  int (*run)(int argc, char **argv);
+} Command;
+
+int cli_train(int argc, char **argv);
+int cli_info(int argc, char **argv);
+int cli_bench(int argc, char **argv);
+
+// print bfm_error() as "bfm: sentence"; returns the status, which is the exit status
+int cli_fail(int status);
+
+// flags of a table of options, as a child parser of a subcommand's own
+typedef struct {
+  const Option *table;
+  int count;
+  void *fields;  // filled with defaults, then with what is typed
+  cJSON *given;  // what was typed, by name
+  const char *heading;
+  struct argp argp;
+  struct argp_option *options;
+} Flags;
+
+int flags_new(Flags *flags, const Option *table, void *fields, const char *heading);
+void flags_free(Flags *flags);
+
+// hand the flags to the parser's children, in their order: to be called with ARGP_KEY_INIT
+void flags_init(struct argp_state *state, Flags *const *flags, int count);
+
+// help_filter of a subcommand: leaves out argp's note on short options
+char *cli_help(int key, const char *text, void *input);
+
+// argp_parse that suggests the flag a user probably meant and takes z_mix for z-mix; on failure the
+// error is printed
+int cli_parse(const struct argp *argp, int argc, char **argv, void *input);
+
+#endif

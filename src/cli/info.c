@@ -1,0 +1,285 @@
+// bfm info: what a model, a state or a dataset holds. A file is told by its first bytes, then read in
+// full and checked as training or loading would: what cannot be trusted gives a non-zero exit.
+
+#include <cjson/cJSON.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agents/config.h"
+#include "cli/cli.h"
+#include "data/dataset.h"
+#include "data/safetensors.h"
+
+// ---------------------------------- ranges -------------------------------------------------------
+
+typedef struct {
+  double lo, hi, mean;
+} Range;
+
+static Range range_of(const float *values, int64_t count) {
+  Range range = {INFINITY, -INFINITY, 0};
+  for (int64_t i = 0; i < count; i++) {
+    range.lo = fmin(range.lo, values[i]);
+    range.hi = fmax(range.hi, values[i]);
+    range.mean += values[i];
+  }
+  range.mean /= count ? (double)count : 1;
+  return range;
+}
+
+static cJSON *range_item(Range range) {
+  cJSON *item = cJSON_CreateObject();
+  cJSON_AddNumberToObject(item, "min", range.lo);
+  cJSON_AddNumberToObject(item, "max", range.hi);
+  cJSON_AddNumberToObject(item, "mean", range.mean);
+  return item;
+}
+
+// ---------------------------------- datasets -----------------------------------------------------
+
+static int dataset_info(const char *path, cJSON *info) {
+  Dataset data;
+  TRY(dataset_read(&data, &path, 1));
+  int64_t ended = 0;
+  for (int64_t i = 0; i < data.count; i++) ended += data.discount[i] == 0;
+  cJSON_AddStringToObject(info, "kind", "dataset");
+  if (*data.env) cJSON_AddStringToObject(info, "env", data.env);
+  cJSON_AddNumberToObject(info, "transitions", (double)data.count);
+  cJSON_AddNumberToObject(info, "episodes", (double)data.episodes);
+  cJSON_AddNumberToObject(info, "terminations", (double)ended);
+  cJSON_AddNumberToObject(info, "obs_dim", (double)data.obs_dim);
+  cJSON_AddNumberToObject(info, "act_dim", (double)data.act_dim);
+  cJSON *ranges = cJSON_AddObjectToObject(info, "ranges");
+  cJSON_AddItemToObject(ranges, "observations",
+                        range_item(range_of(data.obs, data.count * data.obs_dim)));
+  cJSON_AddItemToObject(ranges, "actions",
+                        range_item(range_of(data.act, data.count * data.act_dim)));
+  dataset_free(&data);
+  return BFM_OK;
+}
+
+// ---------------------------------- models and states --------------------------------------------
+
+static int tensor_info(const Tensor *t, cJSON *tensors) {
+  int64_t count = tensor_count(t);
+  cJSON *item = cJSON_AddObjectToObject(tensors, t->name), *shape;
+  cJSON_AddStringToObject(item, "dtype", tensor_type_name(t->type));
+  shape = cJSON_AddArrayToObject(item, "shape");
+  for (int i = 0; i < t->dims; i++) {
+    cJSON_AddItemToArray(shape, cJSON_CreateNumber((double)t->shape[i]));
+  }
+  if (t->type != TENSOR_F32 || count == 0) return BFM_OK;
+
+  const float *values = t->data;
+  for (int64_t i = 0; i < count; i++) {
+    if (!isfinite(values[i])) {
+      return bfm_fail(BFM_BAD_FILE, "tensor %s has %s at position %" PRId64, t->name,
+                      isnan(values[i]) ? "NaN" : "an infinity", i);
+    }
+  }
+  cJSON_AddItemToObject(item, "range", range_item(range_of(values, count)));
+  return BFM_OK;
+}
+
+static int tensors_info(const SafeTensors *file, cJSON *info) {
+  cJSON *tensors = cJSON_CreateObject();
+  int64_t parameters = 0;
+  int status = BFM_OK;
+  for (int i = 0; i < safetensors_count(file) && !status; i++) {
+    status = tensor_info(safetensors_at(file, i), tensors);
+    parameters += tensor_count(safetensors_at(file, i));
+  }
+  cJSON_AddNumberToObject(info, "numbers", (double)parameters);
+  cJSON_AddItemToObject(info, "tensors", tensors);
+  return status;
+}
+
+// the surest check of an agent's file is to load it
+static int agent_info(const char *path, const SafeTensors *file, cJSON *info) {
+  bfm_agent *agent = NULL;
+  TRY(bfm_agent_load(&agent, path, "{\"device\": \"cpu\"}"));
+  cJSON_AddStringToObject(info, "kind", safetensors_metadata(file, "bfm"));
+  cJSON_AddNumberToObject(info, "obs_dim", (double)bfm_agent_obs_dim(agent));
+  cJSON_AddNumberToObject(info, "act_dim", (double)bfm_agent_act_dim(agent));
+  // a model loaded begins anew; what it was trained for is in the file
+  cJSON_AddNumberToObject(info, "step", atof(safetensors_metadata(file, "step")));
+  cJSON_AddItemToObject(info, "config", cJSON_Parse(safetensors_metadata(file, "config")));
+  bfm_agent_free(agent);
+
+  const char *key, *value;
+  for (int i = 0; safetensors_metadata_at(file, i, &key, &value); i++) {
+    if (strcmp(key, "bfm") && !cJSON_HasObjectItem(info, key)) {
+      cJSON_AddStringToObject(info, key, value);
+    }
+  }
+  return BFM_OK;
+}
+
+static int safetensors_info(const char *path, cJSON *info) {
+  SafeTensors *file;
+  TRY(safetensors_open(&file, path));
+  int status = agent_info(path, file, info);
+  if (!status && (status = tensors_info(file, info))) bfm_fail_prefix(status, "%s: ", path);
+  safetensors_close(file);
+  return status;
+}
+
+// ---------------------------------- any file -----------------------------------------------------
+
+static int file_info(const char *path, cJSON *info) {
+  static const char hdf5[8] = "\x89HDF\r\n\x1a\n";
+  char head[8] = "";
+  FILE *file = fopen(path, "rb");
+  if (!file) return bfm_fail(BFM_IO, "cannot open %s: %s", path, strerror(errno));
+  size_t n = fread(head, 1, sizeof head, file);
+  fclose(file);
+  cJSON_AddStringToObject(info, "file", path);
+  int is_hdf5 = n == sizeof head && !memcmp(head, hdf5, sizeof head);
+  return is_hdf5 ? dataset_info(path, info) : safetensors_info(path, info);
+}
+
+static void print_range(const char *name, Range range) {
+  printf("  %-14s %.4g … %.4g, mean %.4g\n", name, range.lo, range.hi, range.mean);
+}
+
+static Range item_range(const cJSON *item) {
+  return (Range){cJSON_GetObjectItem(item, "min")->valuedouble,
+                 cJSON_GetObjectItem(item, "max")->valuedouble,
+                 cJSON_GetObjectItem(item, "mean")->valuedouble};
+}
+
+static void print_ranges(const cJSON *ranges) {
+  const cJSON *item;
+  cJSON_ArrayForEach(item, ranges) print_range(item->string, item_range(item));
+}
+
+// tensors of a network, those whose names share the first word, as one line
+static void print_network(const cJSON *first) {
+  size_t length = strcspn(first->string, ".");
+  int tensors = 0;
+  double numbers = 0;
+  Range all = {INFINITY, -INFINITY, 0};
+  for (const cJSON *item = first; item; item = item->next) {
+    if (strncmp(item->string, first->string, length) || strcspn(item->string, ".") != length)
+      continue;
+    const cJSON *axis, *range = cJSON_GetObjectItem(item, "range");
+    double count = 1;
+    cJSON_ArrayForEach(axis, cJSON_GetObjectItem(item, "shape")) count *= axis->valuedouble;
+    tensors++;
+    numbers += count;
+    if (!range) continue;
+    all.lo = fmin(all.lo, item_range(range).lo);
+    all.hi = fmax(all.hi, item_range(range).hi);
+  }
+  printf("  %-14.*s %d tensor%s, %.0f numbers", (int)length, first->string, tensors,
+         tensors > 1 ? "s" : "", numbers);
+  if (all.lo <= all.hi) printf(", %.4g … %.4g", all.lo, all.hi);
+  putchar('\n');
+}
+
+static void print_networks(const cJSON *tensors) {
+  const cJSON *item;
+  cJSON_ArrayForEach(item, tensors) {
+    // only where the network's first tensor is
+    size_t length = strcspn(item->string, ".");
+    const cJSON *other = tensors->child;
+    while (strncmp(other->string, item->string, length) || strcspn(other->string, ".") != length) {
+      other = other->next;
+    }
+    if (other == item) print_network(item);
+  }
+}
+
+// "algo fb-aware, d 64, …" in lines of at most 79 columns
+static void print_pairs(const cJSON *object) {
+  int column = 17;
+  const cJSON *item;
+  cJSON_ArrayForEach(item, object) {
+    char pair[OPTION_TEXT_SIZE + 64];
+    char *value = cJSON_IsString(item) ? strdup(item->valuestring) : cJSON_PrintUnformatted(item);
+    int length = snprintf(pair, sizeof pair, "%s %s%s", item->string,
+                          value && *value ? value : "none", item->next ? "," : "");
+    free(value);
+    if (column > 17 && column + 1 + length > 79) {
+      printf("\n%17s", "");
+      column = 17;
+    }
+    column += printf("%s%s", column > 17 ? " " : "", pair);
+  }
+  putchar('\n');
+}
+
+static void print_info(const cJSON *info) {
+  const cJSON *item;
+  cJSON_ArrayForEach(item, info) {
+    if (!strcmp(item->string, "file")) {
+      printf("%s\n", item->valuestring);
+    } else if (!strcmp(item->string, "tensors")) {
+      print_networks(item);
+    } else if (!strcmp(item->string, "ranges")) {
+      print_ranges(item);
+    } else if (cJSON_IsObject(item)) {
+      printf("  %-14s ", item->string);
+      print_pairs(item);
+    } else {
+      char *text = cJSON_IsString(item) ? strdup(item->valuestring) : cJSON_PrintUnformatted(item);
+      printf("  %-14s %s\n", item->string, text ? text : "");
+      free(text);
+    }
+  }
+}
+
+typedef struct {
+  char **paths;
+  int path_count, json;
+} Arguments;
+
+static const struct argp_option own_options[] = {
+    {"json", 'j', NULL, 0, "print a JSON object a file, one a line, with every tensor", 0},
+    {0},
+};
+
+static error_t parse(int key, char *arg, struct argp_state *state) {
+  Arguments *a = state->input;
+  switch (key) {
+    case 'j': a->json = 1; return 0;
+    case ARGP_KEY_ARG: a->paths[a->path_count++] = arg; return 0;
+    case ARGP_KEY_NO_ARGS: argp_error(state, "name a file"); return 0;
+    default: return ARGP_ERR_UNKNOWN;
+  }
+}
+
+int cli_info(int argc, char **argv) {
+  const struct argp argp = {
+      own_options,
+      parse,
+      "FILE...",
+      "Say what a model, a training state or a dataset holds, and check that it is sound: the exit "
+      "status is not 0 when a file cannot be trusted.",
+      NULL,
+      NULL,
+      NULL};
+  Arguments a = {.paths = calloc(argc, sizeof *a.paths)};
+  if (!a.paths) return cli_fail(bfm_fail(BFM_NO_MEMORY, "no memory for %d arguments", argc));
+  int worst = cli_parse(&argp, argc, argv, &a);
+  if (worst) a.path_count = 0;
+  for (int i = 0; i < a.path_count; i++) {
+    cJSON *info = cJSON_CreateObject();
+    int status = file_info(a.paths[i], info);
+    if (status) {
+      worst = cli_fail(status);
+    } else if (a.json) {
+      char *text = cJSON_PrintUnformatted(info);
+      if (text) puts(text);
+      free(text);
+    } else {
+      print_info(info);
+    }
+    cJSON_Delete(info);
+  }
+  free(a.paths);
+  return worst;
+}

@@ -1,0 +1,92 @@
+// bfm: one program, one row a subcommand.
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/cli.h"
+#include "core/nearest.h"
+
+static const Command commands[] = {
+    {"train", "learn F, B and a policy from transitions", cli_train},
+    {"info", "say what a model, a state or a dataset holds, and whether it is sound", cli_info},
+    {"bench", "measure speeds on this machine", cli_bench},
+};
+#define COMMAND_COUNT ((int)(sizeof commands / sizeof *commands))
+
+const char *argp_program_version = "bfm " BFM_VERSION;
+
+static void print_help(FILE *out) {
+  fputs(
+      "bfm trains behavioral foundation models: from transitions without rewards one agent is\n"
+      "learned that is told what to do afterwards, by a reward, a goal or a demonstration.\n\n"
+      "  bfm COMMAND [ARGUMENTS]\n\n",
+      out);
+  for (int i = 0; i < COMMAND_COUNT; i++) {
+    fprintf(out, "  %-8s %s\n", commands[i].name, commands[i].help);
+  }
+  fputs(
+      "  help     say more of a command: bfm help train\n\n"
+      "A first run, for a CPU:\n"
+      "  bfm train data.h5 --preset small --steps 20k -o runs/first\n"
+      "  bfm info runs/first/model.safetensors\n\n"
+      "Datasets are HDF5 files in D4RL's layout; models are safetensors files.\n",
+      out);
+}
+
+static const Command *find_command(const char *name) {
+  for (int i = 0; i < COMMAND_COUNT; i++) {
+    if (!strcmp(commands[i].name, name)) return &commands[i];
+  }
+  return NULL;
+}
+
+static int unknown_command(const char *name) {
+  Nearest nearest = {.word = name};
+  for (int i = 0; i < COMMAND_COUNT; i++) nearest_try(&nearest, commands[i].name);
+  nearest_try(&nearest, "help");
+  if (nearest.best) {
+    bfm_fail(BFM_BAD_ARGUMENT, "there is no command \"%.64s\"; did you mean %s?", name,
+             nearest.best);
+  } else {
+    bfm_fail(BFM_BAD_ARGUMENT, "there is no command \"%.64s\"; bfm --help lists them", name);
+  }
+  return cli_fail(BFM_BAD_ARGUMENT);
+}
+
+static int run_command(const Command *command, int argc, char **argv) {
+  char name[64];
+  snprintf(name, sizeof name, "bfm %s", command->name);
+  argv[0] = name;  // what argp calls the program
+  return command->run(argc, argv);
+}
+
+static int help(int argc, char **argv) {
+  if (argc < 2) {
+    print_help(stdout);
+    return BFM_OK;
+  }
+  const Command *command = find_command(argv[1]);
+  if (!command) return unknown_command(argv[1]);
+  char *ask[] = {argv[0], (char[]){"--help"}, NULL};
+  return run_command(command, 2, ask);
+}
+
+int main(int argc, char **argv) {
+  signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error to report, not a death
+
+  if (argc < 2) {
+    print_help(stderr);
+    return BFM_BAD_ARGUMENT;
+  }
+  const char *first = argv[1];
+  if (!strcmp(first, "--version") || !strcmp(first, "-V")) {
+    puts(argp_program_version);
+    return BFM_OK;
+  }
+  if (!strcmp(first, "--help") || !strcmp(first, "-h") || !strcmp(first, "help")) {
+    return help(argc - 1, argv + 1);
+  }
+  const Command *command = find_command(first);
+  return command ? run_command(command, argc - 1, argv + 1) : unknown_command(first);
+}

@@ -1,0 +1,173 @@
+// bfm train: a run from its flags, a few lines about it before and after.
+
+#include <inttypes.h>
+#include <limits.h>
+#include <math.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agents/config.h"
+#include "cli/cli.h"
+#include "core/progress.h"
+#include "run/train.h"
+
+typedef struct {
+  int64_t steps, save_every, log_every;
+} Schedule;
+
+static const Option schedule_options[] = {
+    {"steps", OPTION_INT, offsetof(Schedule, steps), "1M", 1, INFINITY, NULL,
+     "training steps in all"},
+    {"save-every", OPTION_INT, offsetof(Schedule, save_every), "0", 0, INFINITY, NULL,
+     "steps between saves; 0: every ten minutes"},
+    {"log-every", OPTION_INT, offsetof(Schedule, log_every), "500", 1, INFINITY, NULL,
+     "steps between lines of log.jsonl"},
+    {.name = NULL},
+};
+
+typedef struct {
+  Schedule schedule;
+  Config config;
+  Flags schedule_flags, agent_flags;
+  const char **data;
+  int data_count;
+  const char *folder;
+  int resume, quiet;
+} Arguments;
+
+static const struct argp_option own_options[] = {
+    {"output", 'o', "FOLDER", 0, "where the run lives: models, state, log", 0},
+    {"resume", 'r', NULL, 0, "go on with the run in the folder, bit by bit as if never stopped", 0},
+    {"quiet", 'q', NULL, 0, "print nothing but errors", 0},
+    {0},
+};
+
+static error_t parse(int key, char *arg, struct argp_state *state) {
+  Arguments *a = state->input;
+  switch (key) {
+    case ARGP_KEY_INIT:
+      flags_init(state, (Flags *const[]){&a->schedule_flags, &a->agent_flags}, 2);
+      return 0;
+    case 'o': a->folder = arg; return 0;
+    case 'r': a->resume = 1; return 0;
+    case 'q': a->quiet = 1; return 0;
+    case ARGP_KEY_ARG: a->data[a->data_count++] = arg; return 0;
+    default: return ARGP_ERR_UNKNOWN;
+  }
+}
+
+static volatile sig_atomic_t stop;
+
+static void on_signal(int number) { stop = number; }
+
+// the first signal asks to save and stop, a second one ends the program at once
+static void catch_signals(void) {
+  struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESETHAND};
+  sigaction(SIGINT, &action, NULL);
+  sigaction(SIGTERM, &action, NULL);
+}
+
+// ---------------------------------- what a person sees -------------------------------------------
+
+static void print_start(const Training *t, const Config *config) {
+  char count[32], algo[32];
+  short_count((double)t->transitions, count, sizeof count);
+  options_get(options_find(agent_options, "algo"), config, algo, sizeof algo);
+  printf("data   %s transitions in %" PRId64 " episodes%s%s, observations of %" PRId64
+         ", actions of %" PRId64 "\n",
+         count, t->episodes, *t->env ? " of " : "", t->env, bfm_agent_obs_dim(t->agent),
+         bfm_agent_act_dim(t->agent));
+  printf("agent  %s, d %" PRId64 ", batch %" PRId64 "%s", algo, bfm_agent_d(t->agent),
+         bfm_agent_batch(t->agent), bfm_agent_replicas(t->agent) > 1 ? "" : "\n");
+  if (bfm_agent_replicas(t->agent) > 1) printf(", %d seeds\n", bfm_agent_replicas(t->agent));
+  if (t->first_step) printf("resume at step %" PRId64 "\n", t->first_step);
+  fflush(stdout);
+}
+
+static void print_end(const Training *t) {
+  int64_t steps = bfm_agent_step(t->agent) - t->first_step;
+  if (!steps) {
+    printf("all %" PRId64 " steps were done already\n", t->plan.steps);
+    return;
+  }
+  char took[32], rate[32], path[PATH_MAX];
+  short_time(t->seconds, took, sizeof took);
+  short_count((double)steps / t->seconds, rate, sizeof rate);
+  printf("done   %" PRId64 " steps in %s, %s steps/s\n\n", steps, took, rate);
+
+  int count = bfm_agent_loss_count(t->agent);
+  for (int i = 0; i < count; i++) printf("%12s", bfm_agent_loss_name(t->agent, i));
+  printf("  model\n");
+  for (int r = 0; r < bfm_agent_replicas(t->agent); r++) {
+    for (int i = 0; i < count; i++) printf("%12.4g", t->losses[r * count + i]);
+    training_model_path(t, r, path, sizeof path);
+    printf("  %s\n", path);
+  }
+}
+
+static int run(Arguments *a) {
+  if (!a->folder) return bfm_fail(BFM_BAD_ARGUMENT, "name the output folder: -o runs/first");
+  if (!a->data_count && !a->resume) {
+    return bfm_fail(BFM_BAD_ARGUMENT, "name a dataset: bfm train data.h5 -o %s", a->folder);
+  }
+  char *options = cJSON_PrintUnformatted(a->agent_flags.given);
+  if (!options) return bfm_fail(BFM_NO_MEMORY, "no memory for the options");
+  int steps_given = cJSON_HasObjectItem(a->schedule_flags.given, "steps");
+  TrainPlan plan = {
+      .data = a->data,
+      .data_count = a->data_count,
+      .folder = a->folder,
+      .options = options,
+      .steps = a->resume && !steps_given ? 0 : a->schedule.steps,
+      .save_every = a->schedule.save_every,
+      .log_every = a->schedule.log_every,
+      .resume = a->resume,
+      .quiet = a->quiet,
+      .stop = &stop,
+  };
+
+  Training training;
+  int status = training_open(&training, &plan);
+  free(options);
+  if (status) return status;
+  if (!a->quiet) print_start(&training, &a->config);
+  catch_signals();
+  status = training_run(&training);
+  if (!status && !a->quiet) print_end(&training);
+  training_close(&training);
+  return status;
+}
+
+int cli_train(int argc, char **argv) {
+  Arguments a = {.data = calloc(argc, sizeof *a.data)};
+  int status = a.data ? BFM_OK : bfm_fail(BFM_NO_MEMORY, "no memory for %d arguments", argc);
+  if (!status) status = flags_new(&a.schedule_flags, schedule_options, &a.schedule, "Schedule");
+  if (!status) status = flags_new(&a.agent_flags, agent_options, &a.config, "Agent");
+  if (status) return cli_fail(status);
+
+  const struct argp_child children[] = {
+      {&a.schedule_flags.argp, 0, NULL, 1}, {&a.agent_flags.argp, 0, NULL, 2}, {0}};
+  const struct argp argp = {
+      own_options,
+      parse,
+      "[DATA.h5...]",
+      "Train an agent on the transitions of one or more datasets (HDF5, D4RL's layout).\v"
+      "Examples:\n"
+      "  bfm train walker.h5 --preset small --steps 20k -o runs/walker\n"
+      "  bfm train a.h5 b.h5 --algo fb-aw --beta 5 --seeds 5 -o runs/five\n"
+      "  bfm train --resume -o runs/walker --steps 2M\n",
+      children,
+      NULL,
+      NULL};
+  status = cli_parse(&argp, argc, argv, &a);
+  if (!status) {
+    status = run(&a);
+    if (status) cli_fail(status);
+    if (status == BFM_INTERRUPTED) status = 128 + stop;
+  }
+  flags_free(&a.schedule_flags);
+  flags_free(&a.agent_flags);
+  free(a.data);
+  return status;
+}
