@@ -228,12 +228,12 @@ static int upload(bfm_agent *a, float *to, const float *from, int64_t cols, cons
   return a->ops->upload(a->ops, to, from, rows * cols * sizeof *to);
 }
 
-static int upload_ones(bfm_agent *a) {
+static int upload_ones(bfm_agent *a, float *to, int64_t count) {
   float ones[1024];
   for (int i = 0; i < 1024; i++) ones[i] = 1;
-  for (int64_t i = 0; i < a->R * a->N; i += 1024) {
-    int64_t n = a->R * a->N - i < 1024 ? a->R * a->N - i : 1024;
-    TRY(a->ops->upload(a->ops, a->discount + i, ones, n * sizeof *ones));
+  for (int64_t i = 0; i < count; i += 1024) {
+    int64_t n = count - i < 1024 ? count - i : 1024;
+    TRY(a->ops->upload(a->ops, to + i, ones, n * sizeof *ones));
   }
   return BFM_OK;
 }
@@ -247,7 +247,7 @@ int bfm_agent_update(bfm_agent *a, const bfm_batch *batch, float *losses) {
   TRY(upload(a, a->act, batch->act, a->act_dim, "act"));
   TRY(upload(a, a->next_obs, batch->next_obs, a->obs_dim, "next_obs"));
   if (batch->discount) TRY(upload(a, a->discount, batch->discount, 1, "discount"));
-  else TRY(upload_ones(a));
+  else TRY(upload_ones(a, a->discount, a->R * a->N));
   if (batch->noise_next) TRY(upload(a, a->noise_next, batch->noise_next, a->act_dim, "noise_next"));
   else draw_noise(a, a->noise_next, STREAM_NOISE_NEXT);
   if (batch->noise_pi) TRY(upload(a, a->noise_pi, batch->noise_pi, a->act_dim, "noise_pi"));
@@ -303,10 +303,13 @@ int bfm_agent_set_data(bfm_agent *a, int64_t count, const float *obs, const floa
     return bfm_fail(BFM_BAD_ARGUMENT, "data must have 2 to %d transitions, not %ld", INT32_MAX,
                     (long)count);
   }
+  if (!obs || !act || !next_obs) {
+    return bfm_fail(BFM_BAD_ARGUMENT, "data needs obs, act and next_obs");
+  }
   TRY(agent_check_finite(obs, count, a->obs_dim, "obs"));
   TRY(agent_check_finite(act, count, a->act_dim, "act"));
   TRY(agent_check_finite(next_obs, count, a->obs_dim, "next_obs"));
-  TRY(agent_check_finite(discount, count, 1, "discount"));
+  if (discount) TRY(agent_check_finite(discount, count, 1, "discount"));
 
   if (a->step_graph) ops->forget(ops, a->step_graph);
   if (a->refresh_graph) ops->forget(ops, a->refresh_graph);
@@ -322,7 +325,8 @@ int bfm_agent_set_data(bfm_agent *a, int64_t count, const float *obs, const floa
   TRY(ops->upload(ops, a->data_obs, obs, count * a->obs_dim * sizeof *obs));
   TRY(ops->upload(ops, a->data_act, act, count * a->act_dim * sizeof *act));
   TRY(ops->upload(ops, a->data_next, next_obs, count * a->obs_dim * sizeof *obs));
-  TRY(ops->upload(ops, a->data_discount, discount, count * sizeof *discount));
+  if (discount) TRY(ops->upload(ops, a->data_discount, discount, count * sizeof *discount));
+  else TRY(upload_ones(a, a->data_discount, count));
   a->data_count = count;
 
   if (a->autoregressive) TRY(ops->record(ops, &a->refresh_graph, refresh_body, a));
