@@ -84,7 +84,7 @@ BFM_API int bfm_agent_update(bfm_agent *agent, const bfm_batch *batch,
 
 // hand over the transitions to sample from (copied to the agent's device), then train on them
 BFM_API int bfm_agent_set_data(bfm_agent *agent, int64_t count, const float *obs, const float *act,
-                               const float *next_obs, const float *discount);
+                               const float *next_obs, const float *discount /* NULL: ones */);
 BFM_API int bfm_agent_train(bfm_agent *agent, int64_t steps,
                             float *losses /* of the last step, [R, loss_count] or NULL */);
 
@@ -118,6 +118,63 @@ BFM_API int bfm_agent_save_model(bfm_agent *agent, int replica, const char *path
 BFM_API int bfm_agent_save_state(bfm_agent *agent, const char *path);
 // either kind of file; options override what the file says ({"device": "cuda"}), or NULL
 BFM_API int bfm_agent_load(bfm_agent **agent, const char *path, const char *options);
+
+// ---------------------------------- worlds -------------------------------------------------------
+
+// a domain simulated n times over all cores: walker, cheetah, quadruped, humanoid, jaco, point_mass,
+// halfcheetah, hopper, walker2d. Observations, states, actions and rewards are float64.
+typedef struct bfm_env bfm_env;
+
+typedef enum {  // bits: why an episode is over
+  BFM_ENDED_TERMINATED = 1,
+  BFM_ENDED_TIME = 2,
+  BFM_ENDED_DIVERGED = 4,  // the simulation failed; the environment kept the state before the step
+} bfm_ended;
+
+// threads 0: one per core. All environments are reset. Same bits for any number of threads
+BFM_API int bfm_env_new(bfm_env **env, const char *domain, int count, uint64_t seed, int threads);
+BFM_API void bfm_env_free(bfm_env *env);
+
+typedef struct {
+  int count;            // n environments
+  int obs_dim, act_dim;
+  int nq, nv, na;       // sizes of a state: positions, velocities, activations
+  int episode_steps;    // control steps until time is up
+  double control_dt;    // seconds of a control step
+} bfm_env_sizes;
+BFM_API void bfm_env_get_sizes(const bfm_env *env, bfm_env_sizes *sizes);
+BFM_API void bfm_env_action_range(const bfm_env *env, double *low, double *high /* [act_dim] */);
+
+// draw new initial states for the environments whose entry in which [n] is not 0; NULL: all
+BFM_API int bfm_env_reset(bfm_env *env, const uint8_t *which);
+// one control step of all, actions [n, act_dim]; never resets by itself
+BFM_API int bfm_env_step(bfm_env *env, const double *actions);
+BFM_API void bfm_env_obs(const bfm_env *env, double *obs /* [n, obs_dim] */);
+// bfm_ended bits of each environment's last step
+BFM_API void bfm_env_ended(const bfm_env *env, uint8_t *ended /* [n] */);
+BFM_API int64_t bfm_env_diverged(const bfm_env *env);  // failed simulations so far
+
+// states: qpos [n, nq], qvel [n, nv], act [n, na]; NULL qvel or act: zeros
+BFM_API int bfm_env_set_state(bfm_env *env, const double *qpos, const double *qvel,
+                              const double *act);
+BFM_API void bfm_env_state(bfm_env *env, double *qpos, double *qvel, double *act);
+
+// reward of the present states: a task's name ("run") or an expression ("torso.z > 1.2")
+BFM_API int bfm_env_reward(bfm_env *env, const char *task, double *rewards /* [n] */);
+
+// what an expression can name: each(context, kind, name, help) for every one of them; the texts are
+// valid during the call only
+typedef void bfm_each_name(void *context, const char *kind, const char *name, const char *help);
+BFM_API void bfm_env_names(const bfm_env *env, bfm_each_name *each, void *context);
+
+// names of domains and of a domain's tasks, NULL after the last; help and expression may be NULL
+BFM_API const char *bfm_domain_name(int index, const char **help);
+BFM_API const char *bfm_task_name(const char *domain, int index, const char **help,
+                                  const char **expression);
+
+// the reward of many stored states of a domain, over threads (0: one per core)
+BFM_API int bfm_rewards(const char *domain, const char *task, int64_t count, const double *qpos,
+                        const double *qvel, const double *act, int threads, double *rewards);
 
 // ---------------------------------- random numbers -----------------------------------------------
 

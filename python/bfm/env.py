@@ -1,0 +1,244 @@
+"""bfm.Env: a domain simulated many times over all cores, and rewards of its states.
+
+Arrays are [num_envs, ·] and float64. `step` never resets by itself; `ended` says why an episode is
+over. `Env.vector(task)` is the same as a Gymnasium vector environment, where that is installed.
+"""
+import ctypes
+from ctypes import POINTER, c_char_p, c_double, c_int, c_int64, c_uint64, c_void_p
+
+import numpy as np
+
+from ._lib import ArgumentError, array, check, declare, lib, pointer
+
+TERMINATED, TIME, DIVERGED = 1, 2, 4  # bits of Env.ended
+
+
+class Sizes(ctypes.Structure):
+  """bfm_env_sizes"""
+  _fields_ = [*((name, c_int) for name in ("count", "obs_dim", "act_dim", "nq", "nv", "na",
+                                           "episode_steps")), ("control_dt", c_double)]
+
+
+EachName = ctypes.CFUNCTYPE(None, c_void_p, c_char_p, c_char_p, c_char_p)
+
+env = numbers = c_void_p
+
+declare({
+    "bfm_env_new": (c_int, POINTER(c_void_p), c_char_p, c_int, c_uint64, c_int),
+    "bfm_env_free": (None, env),
+    "bfm_env_get_sizes": (None, env, POINTER(Sizes)),
+    "bfm_env_action_range": (None, env, numbers, numbers),
+    "bfm_env_reset": (c_int, env, c_void_p),
+    "bfm_env_step": (c_int, env, numbers),
+    "bfm_env_obs": (None, env, numbers),
+    "bfm_env_ended": (None, env, c_void_p),
+    "bfm_env_diverged": (c_int64, env),
+    "bfm_env_set_state": (c_int, env, numbers, numbers, numbers),
+    "bfm_env_state": (None, env, numbers, numbers, numbers),
+    "bfm_env_reward": (c_int, env, c_char_p, numbers),
+    "bfm_env_names": (None, env, EachName, c_void_p),
+    "bfm_domain_name": (c_char_p, c_int, POINTER(c_char_p)),
+    "bfm_task_name": (c_char_p, c_char_p, c_int, POINTER(c_char_p), POINTER(c_char_p)),
+    "bfm_rewards": (c_int, c_char_p, c_char_p, c_int64, numbers, numbers, numbers, c_int, numbers),
+})
+
+
+def domains():
+  """Names of the domains."""
+  result = []
+  while name := lib.bfm_domain_name(len(result), None):
+    result.append(name.decode())
+  return result
+
+
+def tasks(domain):
+  """{name: expression} of a domain's tasks; None where the reward is not one of states."""
+  result = {}
+  expression = c_char_p()
+  while name := lib.bfm_task_name(domain.encode(), len(result), None, ctypes.byref(expression)):
+    result[name.decode()] = expression.value.decode() if expression.value else None
+  return result
+
+
+class Env:
+  """num_envs environments of a domain, all of them reset."""
+
+  def __init__(self, domain, num_envs=1, seed=0, threads=0):
+    self._handle = None
+    handle = c_void_p()
+    check(lib.bfm_env_new(ctypes.byref(handle), domain.encode(), num_envs, seed, threads))
+    self._handle = handle
+    self.domain = domain
+    self.num_envs = num_envs
+
+    self._sizes = Sizes()
+    lib.bfm_env_get_sizes(handle, ctypes.byref(self._sizes))
+    self.obs_dim = self._sizes.obs_dim
+    self.act_dim = self._sizes.act_dim
+    self.episode_steps = self._sizes.episode_steps
+    self.control_dt = self._sizes.control_dt
+    self.action_low, self.action_high = np.empty(self.act_dim), np.empty(self.act_dim)
+    lib.bfm_env_action_range(handle, pointer(self.action_low), pointer(self.action_high))
+
+  def close(self):
+    if self._handle:
+      lib.bfm_env_free(self._handle)
+      self._handle = None
+
+  __del__ = close
+
+  def __repr__(self):
+    return f"bfm.Env({self.domain!r}, num_envs={self.num_envs})"
+
+  def _array(self, *shape):
+    return np.empty((self.num_envs, *shape))
+
+  # -------------------------------- names --------------------------------------------------------
+
+  @property
+  def tasks(self):
+    """Names of this domain's tasks."""
+    return list(tasks(self.domain))
+
+  @property
+  def names(self):
+    """What a reward's expression can name."""
+    found = []
+    each = EachName(lambda context, kind, name, help: found.append(name.decode()))
+    lib.bfm_env_names(self._handle, each, None)
+    return found
+
+  @property
+  def single_observation_space(self):
+    from gymnasium.spaces import Box
+    return Box(-np.inf, np.inf, (self.obs_dim,), np.float64)
+
+  @property
+  def single_action_space(self):
+    from gymnasium.spaces import Box
+    return Box(self.action_low, self.action_high, dtype=np.float64)
+
+  @property
+  def observation_space(self):
+    from gymnasium.vector.utils import batch_space
+    return batch_space(self.single_observation_space, self.num_envs)
+
+  @property
+  def action_space(self):
+    from gymnasium.vector.utils import batch_space
+    return batch_space(self.single_action_space, self.num_envs)
+
+  # -------------------------------- simulation ---------------------------------------------------
+
+  def reset(self, which=None):
+    """Draw initial states (of those whose entry in which is true); the observations of all."""
+    if which is not None:
+      which = array(which, (self.num_envs,), "which", np.uint8)
+    check(lib.bfm_env_reset(self._handle, pointer(which)))
+    return self.obs()
+
+  def step(self, action):
+    """One control step; the new observations."""
+    action = array(action, (self.num_envs, self.act_dim), "action", np.float64)
+    check(lib.bfm_env_step(self._handle, pointer(action)))
+    return self.obs()
+
+  def obs(self):
+    """Observations of the present states."""
+    obs = self._array(self.obs_dim)
+    lib.bfm_env_obs(self._handle, pointer(obs))
+    return obs
+
+  @property
+  def ended(self):
+    """Why episodes are over: bits TERMINATED, TIME, DIVERGED; 0 where they go on."""
+    ended = np.empty(self.num_envs, np.uint8)
+    lib.bfm_env_ended(self._handle, pointer(ended))
+    return ended
+
+  @property
+  def diverged(self):
+    """How often a simulation failed so far."""
+    return lib.bfm_env_diverged(self._handle)
+
+  def set_state(self, qpos, qvel=None, act=None):
+    """Set all states. Time, controls and warm start become zero, forces those without actuation."""
+    sizes = self._sizes
+    qpos = array(qpos, (self.num_envs, sizes.nq), "qpos", np.float64)
+    if qvel is not None:
+      qvel = array(qvel, (self.num_envs, sizes.nv), "qvel", np.float64)
+    if act is not None:
+      act = array(act, (self.num_envs, sizes.na), "act", np.float64)
+    check(lib.bfm_env_set_state(self._handle, pointer(qpos), pointer(qvel), pointer(act)))
+
+  def state(self):
+    """qpos, qvel and act of all environments."""
+    qpos, qvel, act = (self._array(n) for n in (self._sizes.nq, self._sizes.nv, self._sizes.na))
+    lib.bfm_env_state(self._handle, pointer(qpos), pointer(qvel), pointer(act))
+    return qpos, qvel, act
+
+  def reward(self, task):
+    """Rewards of the present states: a task's name or an expression."""
+    rewards = self._array()
+    check(lib.bfm_env_reward(self._handle, task.encode(), pointer(rewards)))
+    return rewards
+
+  def vector(self, task):
+    """This environment with a task, as a Gymnasium vector environment."""
+    return make_vector(self, task)
+
+
+def rewards(domain, task, qpos, qvel=None, act=None, threads=0):
+  """Rewards of many stored states, computed over threads."""
+  qpos = array(qpos, ("n", "nq"), "qpos", np.float64)
+  probe = Env(domain, 1, threads=1)
+  sizes = probe._sizes
+  qpos = array(qpos, ("n", sizes.nq), "qpos", np.float64)
+  count = len(qpos)
+  if qvel is not None:
+    qvel = array(qvel, (count, sizes.nv), "qvel", np.float64)
+  if act is not None:
+    act = array(act, (count, sizes.na), "act", np.float64)
+  out = np.empty(count)
+  check(lib.bfm_rewards(domain.encode(), task.encode(), count, pointer(qpos), pointer(qvel),
+                        pointer(act), threads, pointer(out)))
+  return out
+
+
+def make_vector(env, task):
+  try:
+    import gymnasium
+  except ImportError:
+    raise ArgumentError("Env.vector needs the gymnasium package") from None
+
+  class VectorEnv(gymnasium.vector.VectorEnv):
+    """Gymnasium's view of a bfm.Env: finished environments are reset by the step that follows."""
+    metadata = {"autoreset_mode": gymnasium.vector.AutoresetMode.NEXT_STEP}
+
+    def __init__(self):
+      self.env, self.task, self.num_envs = env, task, env.num_envs
+      self.single_observation_space = env.single_observation_space
+      self.single_action_space = env.single_action_space
+      self.observation_space, self.action_space = env.observation_space, env.action_space
+      self._over = np.zeros(env.num_envs, bool)
+
+    def reset(self, *, seed=None, options=None):
+      super().reset(seed=seed)
+      self._over[:] = False
+      return env.reset(), {}
+
+    def step(self, actions):
+      fresh = self._over.copy()
+      env.step(actions)
+      reward, ended = env.reward(task), env.ended
+      if fresh.any():
+        env.reset(fresh)
+        reward[fresh], ended[fresh] = 0, 0
+      terminated, truncated = (ended & TERMINATED) > 0, (ended & (TIME | DIVERGED)) > 0
+      self._over = terminated | truncated
+      return env.obs(), reward, terminated, truncated, {}
+
+    def close(self, **kwargs):
+      env.close()
+
+  return VectorEnv()

@@ -1,0 +1,201 @@
+// The table of domains, and a domain's model: found, parsed, edited, compiled.
+
+#define _GNU_SOURCE
+
+#include "envs/domain.h"
+
+#include <dlfcn.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/nearest.h"
+
+#define PATH_SIZE (PATH_MAX + 64)  // of a model's file
+
+static const Domain *const domains[] = {
+    &walker_domain,     &cheetah_domain,     &quadruped_domain, &humanoid_domain,  &jaco_domain,
+    &point_mass_domain, &halfcheetah_domain, &hopper_domain,    &walker2d_domain,
+};
+
+#define DOMAIN_COUNT ((int)(sizeof domains / sizeof domains[0]))
+
+const Domain *domain_at(int i) { return i >= 0 && i < DOMAIN_COUNT ? domains[i] : NULL; }
+
+int domain_find(const Domain **domain, const char *name) {
+  Nearest nearest = {.word = name};
+  for (int i = 0; i < DOMAIN_COUNT; i++) {
+    if (!strcmp(domains[i]->name, name)) {
+      *domain = domains[i];
+      return BFM_OK;
+    }
+    nearest_try(&nearest, domains[i]->name);
+  }
+  if (nearest.best) {
+    return bfm_fail(BFM_BAD_ARGUMENT, "unknown domain '%s'; did you mean '%s'?", name, nearest.best);
+  }
+  return bfm_fail(BFM_BAD_ARGUMENT, "unknown domain '%s'", name);
+}
+
+// ---------------------------------- where models are ---------------------------------------------
+
+// folder of the program or library this code is in
+static int own_folder(char *out, size_t size) {
+  Dl_info info;
+  char path[PATH_MAX];
+  if (!dladdr((void *)domain_find, &info) || !realpath(info.dli_fname, path)) {
+    // a program started through PATH is known by its bare name
+    ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
+    if (length < 0) return 0;
+    path[length] = 0;
+  }
+  char *slash = strrchr(path, '/');
+  if (!slash) return 0;
+  *slash = 0;
+  return snprintf(out, size, "%s", path) < (int)size;
+}
+
+// full name of a model's file: in $BFM_MODELS, or beside the library as a checkout or a bundle lay it
+static int find_model(char *out, size_t size, const char *file) {
+  static const char *const places[] = {"../.deps/models", "../models", "models"};
+
+  const char *chosen = getenv("BFM_MODELS");
+  if (chosen && *chosen) {
+    snprintf(out, size, "%s/%s", chosen, file);
+    if (!access(out, R_OK)) return BFM_OK;
+    return bfm_fail(BFM_UNAVAILABLE, "no model at %s; BFM_MODELS names the folder of models", out);
+  }
+
+  char folder[PATH_MAX];
+  if (own_folder(folder, sizeof folder)) {
+    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
+      snprintf(out, size, "%s/%s/%s", folder, places[i], file);
+      if (!access(out, R_OK)) return BFM_OK;
+    }
+  }
+  snprintf(out, size, ".deps/models/%s", file);
+  if (!access(out, R_OK)) return BFM_OK;
+  return bfm_fail(BFM_UNAVAILABLE, "model %s not found: run make deps, or set BFM_MODELS", file);
+}
+
+// ---------------------------------- loading ------------------------------------------------------
+
+// MuJoCo reports to the terminal and to a file in the working directory: a library does neither.
+// What matters is counted per environment.
+static void silence(void) {
+  mjLogConfig config = mju_getLogConfig();
+  config.logto_console = 0;
+  config.logto_file = 0;
+  mju_setLogConfig(config);
+}
+
+static int compile(World *world, const char *path) {
+  const Domain *domain = world->domain;
+  char error[512] = "";
+  char folder[PATH_SIZE];
+  snprintf(folder, sizeof folder, "%s", path);
+  *strrchr(folder, '/') = 0;
+
+  mjSpec *spec = mj_parseXML(path, NULL, error, sizeof error);
+  if (!spec) return bfm_fail(BFM_BAD_FILE, "%s: %s", path, error);
+
+  int status = domain->edit ? domain->edit(spec, folder) : BFM_OK;
+  if (!status) {
+    world->model = mj_compile(spec, NULL);
+    if (!world->model) status = bfm_fail(BFM_BAD_FILE, "%s: %s", path, mjs_getError(spec));
+  }
+  mj_deleteSpec(spec);
+  return status;
+}
+
+static int resolve(World *world) {
+  for (int i = 0; i < DOMAIN_NAMES && world->domain->names[i].name; i++) {
+    ModelName name = world->domain->names[i];
+    world->ids[i] = mj_name2id(world->model, name.type, name.name);
+    if (world->ids[i] < 0) {
+      return bfm_fail(BFM_BAD_FILE, "the model of %s has no '%s'", world->domain->name, name.name);
+    }
+  }
+  return BFM_OK;
+}
+
+static int load(World *world) {
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  pthread_once(&once, silence);
+
+  char path[PATH_SIZE];
+  TRY(find_model(path, sizeof path, world->domain->file));
+  TRY(compile(world, path));
+  TRY(resolve(world));
+
+  world->resting = mj_copyModel(NULL, world->model);
+  if (!world->resting) return bfm_fail(BFM_NO_MEMORY, "no memory for %s", world->domain->name);
+  world->resting->opt.disableflags |= mjDSBL_ACTUATION;
+  return BFM_OK;
+}
+
+int world_new(World **out, const Domain *domain) {
+  *out = NULL;
+  World *world = calloc(1, sizeof *world);
+  if (!world) return bfm_fail(BFM_NO_MEMORY, "no memory for %s", domain->name);
+  world->domain = domain;
+
+  int status = load(world);
+  if (status) {
+    world_free(world);
+    return status;
+  }
+  *out = world;
+  return BFM_OK;
+}
+
+void world_free(World *world) {
+  if (!world) return;
+  if (world->resting) mj_deleteModel(world->resting);
+  if (world->model) mj_deleteModel(world->model);
+  free(world);
+}
+
+void world_step(const World *world, mjData *data, int substeps) {
+  const mjModel *model = world->model;
+  int first = 0;
+
+  // with RK4 a step cannot be cut in two
+  if (model->opt.integrator != mjINT_RK4) {
+    mj_step2(model, data);
+    first = 1;
+  }
+  for (int i = first; i < substeps; i++) mj_step(model, data);
+  mj_step1(model, data);
+}
+
+// ---------------------------------- shared by domains --------------------------------------------
+
+void draw_joints(const mjModel *model, mjData *data, Draw *draw) {
+  for (int j = 0; j < model->njnt; j++) {
+    double *qpos = data->qpos + model->jnt_qposadr[j];
+    const double *range = model->jnt_range + 2 * j;
+    int type = model->jnt_type[j];
+
+    if (type == mjJNT_HINGE || type == mjJNT_SLIDE) {
+      if (model->jnt_limited[j]) {
+        *qpos = draw_uniform(draw, range[0], range[1]);
+      } else if (type == mjJNT_HINGE) {
+        *qpos = draw_uniform(draw, -mjPI, mjPI);
+      }
+    } else if (type == mjJNT_FREE) {
+      // uniform in the positive orthant, as dm_control's benchmarks have it
+      for (int i = 3; i < 7; i++) qpos[i] = draw_uniform(draw, 0, 1);
+      mju_normalize4(qpos + 3);
+    }
+  }
+}
+
+void body_in_frame(const mjData *data, int body, int frame, double out[3]) {
+  double offset[3];
+  mju_sub3(offset, data->xpos + 3 * body, data->xpos + 3 * frame);
+  mju_mulMatTVec3(out, data->xmat + 9 * frame, offset);
+}

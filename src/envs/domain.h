@@ -1,0 +1,90 @@
+// Domains: a robot, its floor, what is observed, how an episode starts and ends. One file a domain,
+// one row in the table; rewards live apart, in the table of tasks.
+
+#ifndef BFM_ENVS_DOMAIN_H
+#define BFM_ENVS_DOMAIN_H
+
+#include <mujoco/mujoco.h>
+
+#include "core/status.h"
+#include "envs/draw.h"
+#include "envs/reward.h"
+
+#define DOMAIN_NAMES 16
+
+typedef struct World World;
+
+// an element of the model whose number a domain needs
+typedef struct {
+  mjtObj type;
+  const char *name;
+} ModelName;
+
+typedef struct {
+  const char *name, *help;
+  const char *file;   // below the folder of models
+  int obs_dim;
+  int substeps;       // physics steps of one control step
+  int episode_steps;  // control steps of an episode
+  int scaled;         // actions in [-1, 1] stand for the controls' ranges
+  const char *camera;
+  const Alias *aliases;            // names of this domain for rewards
+  ModelName names[DOMAIN_NAMES];   // become World.ids, in this order
+
+  // change the parsed model before it is compiled; folder holds the file. NULL: as it is
+  int (*edit)(mjSpec *spec, const char *folder);
+  // draw an initial state into data, which holds the model's default one, forwarded
+  void (*reset)(const World *world, mjData *data, Draw *draw);
+  // after data is computed up to velocities
+  void (*observe)(const World *world, const mjData *data, double *obs);
+  // whether the state ends the episode. NULL: only time does
+  int (*terminated)(const World *world, const mjData *data);
+  // reward of the step that led from qpos to data, for domains whose own reward compares the two.
+  // NULL: all rewards are expressions
+  double (*step_reward)(const World *world, const mjData *data, const double *qpos);
+} Domain;
+
+extern const Domain walker_domain, cheetah_domain, quadruped_domain, humanoid_domain, jaco_domain,
+    point_mass_domain, halfcheetah_domain, hopper_domain, walker2d_domain;
+
+// the row with this name; an unknown name suggests the nearest one
+int domain_find(const Domain **domain, const char *name);
+// row number i, NULL after the last
+const Domain *domain_at(int i);
+
+// ---------------------------------- a domain with its model --------------------------------------
+
+struct World {
+  const Domain *domain;
+  mjModel *model;
+  mjModel *resting;       // the same without actuation: what a state that was just set is seen with
+  int ids[DOMAIN_NAMES];  // of Domain.names
+};
+
+int world_new(World **world, const Domain *domain);
+void world_free(World *world);
+
+// first number of a sensor's reading in sensordata; id as in World.ids
+static inline const double *world_sensor(const World *world, const mjData *data, int name) {
+  return data->sensordata + world->model->sensor_adr[world->ids[name]];
+}
+
+// dm_control's legacy step: the first substep uses what is already computed of the present state, and
+// in the end positions and velocities are those of the new state, forces those of the last substep
+void world_step(const World *world, mjData *data, int substeps);
+
+// ---------------------------------- shared by domains --------------------------------------------
+
+// dm_control's randomize_limited_and_rotational_joints
+void draw_joints(const mjModel *model, mjData *data, Draw *draw);
+
+// copy count numbers, return the place after them
+static inline double *put(double *out, const double *values, int count) {
+  for (int i = 0; i < count; i++) out[i] = values[i];
+  return out + count;
+}
+
+// a body's position in the frame of another
+void body_in_frame(const mjData *data, int body, int frame, double out[3]);
+
+#endif

@@ -1,0 +1,242 @@
+// The public face of worlds: an environment is a domain's model, its simulations, and the rewards
+// that were asked for, compiled once.
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bfm.h"
+#include "core/threads.h"
+#include "envs/bulk.h"
+#include "envs/quantities.h"
+#include "envs/sim.h"
+#include "envs/tasks.h"
+
+// one compiled expression; threads that need it at once each take a copy from a shelf
+typedef struct {
+  char *text;
+  Reward *original;
+  Reward **shelf;  // [n] room for as many copies as could ever be in use
+  int count;
+} Compiled;
+
+#define COMPILED_MAX 32
+
+struct bfm_env {
+  World *world;
+  Sim *sim;
+  int n;
+  Compiled compiled[COMPILED_MAX];
+  int compiled_count;
+  pthread_mutex_t shelf_lock;
+};
+
+// ---------------------------------- life ---------------------------------------------------------
+
+int bfm_env_new(bfm_env **out, const char *name, int count, uint64_t seed, int threads) {
+  *out = NULL;
+  const Domain *domain;
+  TRY(domain_find(&domain, name));
+  bfm_env *env = calloc(1, sizeof *env);
+  if (!env) return bfm_fail(BFM_NO_MEMORY, "no memory for an environment");
+  pthread_mutex_init(&env->shelf_lock, NULL);
+  env->n = count;
+
+  int status = world_new(&env->world, domain);
+  if (!status) status = sim_new(&env->sim, env->world, count, seed, threads);
+  if (!status) status = sim_reset(env->sim, NULL);
+  if (status) {
+    bfm_env_free(env);
+    return status;
+  }
+  *out = env;
+  return BFM_OK;
+}
+
+static void compiled_free(Compiled *c) {
+  for (int i = 0; i < c->count; i++) reward_free(c->shelf[i]);
+  reward_free(c->original);
+  free(c->shelf);
+  free(c->text);
+}
+
+void bfm_env_free(bfm_env *env) {
+  if (!env) return;
+  for (int i = 0; i < env->compiled_count; i++) compiled_free(env->compiled + i);
+  sim_free(env->sim);
+  world_free(env->world);
+  pthread_mutex_destroy(&env->shelf_lock);
+  free(env);
+}
+
+void bfm_env_get_sizes(const bfm_env *env, bfm_env_sizes *sizes) {
+  const mjModel *model = env->world->model;
+  const Domain *domain = env->world->domain;
+  *sizes = (bfm_env_sizes){
+      .count = env->n,
+      .obs_dim = domain->obs_dim,
+      .act_dim = model->nu,
+      .nq = model->nq,
+      .nv = model->nv,
+      .na = model->na,
+      .episode_steps = domain->episode_steps,
+      .control_dt = domain->substeps * model->opt.timestep,
+  };
+}
+
+void bfm_env_action_range(const bfm_env *env, double *low, double *high) {
+  const mjModel *model = env->world->model;
+  for (int u = 0; u < model->nu; u++) {
+    low[u] = env->world->domain->scaled ? -1 : model->actuator_ctrlrange[2 * u];
+    high[u] = env->world->domain->scaled ? 1 : model->actuator_ctrlrange[2 * u + 1];
+  }
+}
+
+// ---------------------------------- simulation ---------------------------------------------------
+
+int bfm_env_reset(bfm_env *env, const uint8_t *which) { return sim_reset(env->sim, which); }
+
+int bfm_env_step(bfm_env *env, const double *actions) { return sim_step(env->sim, actions); }
+
+void bfm_env_obs(const bfm_env *env, double *obs) {
+  size_t count = (size_t)env->n * env->world->domain->obs_dim;
+  memcpy(obs, sim_obs(env->sim), count * sizeof *obs);
+}
+
+void bfm_env_ended(const bfm_env *env, uint8_t *ended) {
+  memcpy(ended, sim_ended(env->sim), env->n * sizeof *ended);
+}
+
+int64_t bfm_env_diverged(const bfm_env *env) { return sim_diverged(env->sim); }
+
+int bfm_env_set_state(bfm_env *env, const double *qpos, const double *qvel, const double *act) {
+  return sim_set_state(env->sim, qpos, qvel, act);
+}
+
+void bfm_env_state(bfm_env *env, double *qpos, double *qvel, double *act) {
+  sim_state(env->sim, qpos, qvel, act);
+}
+
+// ---------------------------------- rewards ------------------------------------------------------
+
+static int compile(bfm_env *env, const char *text, Compiled **out) {
+  for (int i = 0; i < env->compiled_count; i++) {
+    *out = env->compiled + i;
+    if (!strcmp((*out)->text, text)) return BFM_OK;
+  }
+
+  Compiled new = {0};
+  TRY(reward_new(&new.original, env->world->model, env->world->domain->aliases, text));
+  new.text = strdup(text);
+  new.shelf = calloc(env->n, sizeof *new.shelf);
+  if (!new.text || !new.shelf) {
+    compiled_free(&new);
+    return bfm_fail(BFM_NO_MEMORY, "no memory for a reward");
+  }
+  if (env->compiled_count == COMPILED_MAX) {  // the oldest makes room
+    compiled_free(env->compiled);
+    memmove(env->compiled, env->compiled + 1, (COMPILED_MAX - 1) * sizeof *env->compiled);
+    env->compiled_count--;
+  }
+  *out = env->compiled + env->compiled_count++;
+  **out = new;
+  return BFM_OK;
+}
+
+typedef struct {
+  bfm_env *env;
+  Compiled *compiled;
+  double *out;
+  int failed;
+} Asked;
+
+static Reward *take(Asked *asked) {
+  Compiled *compiled = asked->compiled;
+  Reward *reward = NULL;
+  pthread_mutex_lock(&asked->env->shelf_lock);
+  if (compiled->count) {
+    reward = compiled->shelf[--compiled->count];
+  } else if (reward_copy(&reward, compiled->original)) {
+    asked->failed = 1;
+    reward = NULL;
+  }
+  pthread_mutex_unlock(&asked->env->shelf_lock);
+  return reward;
+}
+
+static void give(Asked *asked, Reward *reward) {
+  pthread_mutex_lock(&asked->env->shelf_lock);
+  asked->compiled->shelf[asked->compiled->count++] = reward;
+  pthread_mutex_unlock(&asked->env->shelf_lock);
+}
+
+static void read_expression(const World *world, mjData *data, int i, const double *before,
+                            void *context) {
+  Asked *asked = context;
+  (void)before;
+  Reward *reward = take(asked);
+  if (!reward) return;
+  asked->out[i] = reward_value(reward, world->model, data);
+  give(asked, reward);
+}
+
+static void read_step(const World *world, mjData *data, int i, const double *before,
+                      void *context) {
+  Asked *asked = context;
+  asked->out[i] = world->domain->step_reward(world, data, before);
+}
+
+int bfm_env_reward(bfm_env *env, const char *text, double *rewards) {
+  const Task *task = task_find(env->world->domain->name, text);
+  Asked asked = {.env = env, .out = rewards};
+  if (task && !task->expression) return sim_read(env->sim, read_step, &asked);
+
+  TRY(compile(env, task ? task->expression : text, &asked.compiled));
+  TRY(sim_read(env->sim, read_expression, &asked));
+  return asked.failed ? bfm_fail(BFM_NO_MEMORY, "no memory for copies of a reward") : BFM_OK;
+}
+
+int bfm_rewards(const char *name, const char *text, int64_t count, const double *qpos,
+                const double *qvel, const double *act, int threads, double *rewards) {
+  const Domain *domain;
+  World *world = NULL;
+  Threads *pool = NULL;
+  TRY(domain_find(&domain, name));
+  const Task *task = task_find(name, text);
+  if (task && !task->expression) {
+    return bfm_fail(BFM_BAD_ARGUMENT, "%s of %s is a reward of steps, not of states", text, name);
+  }
+
+  int status = world_new(&world, domain);
+  if (!status) status = threads_new(&pool, threads);
+  if (!status) {
+    status = rewards_bulk(world->model, domain->aliases, task ? task->expression : text, count, qpos,
+                          qvel, act, pool, rewards);
+  }
+  threads_free(pool);
+  world_free(world);
+  return status;
+}
+
+// ---------------------------------- names --------------------------------------------------------
+
+const char *bfm_domain_name(int index, const char **help) {
+  const Domain *domain = domain_at(index);
+  if (domain && help) *help = domain->help;
+  return domain ? domain->name : NULL;
+}
+
+const char *bfm_task_name(const char *domain, int index, const char **help,
+                          const char **expression) {
+  const Task *task = task_at(domain, index);
+  if (task && help) *help = task->help;
+  if (task && expression) *expression = task->expression;
+  return task ? task->name : NULL;
+}
+
+void bfm_env_names(const bfm_env *env, bfm_each_name *each, void *context) {
+  for (const Alias *alias = env->world->domain->aliases; alias && alias->name; alias++) {
+    each(context, "alias", alias->name, alias->help);
+  }
+  quantities_each(env->world->model, each, context);
+}

@@ -1,0 +1,39 @@
+// Many simulations of one domain over all cores, on MuJoCo's batch interface. Each keeps its own
+// mjData, so a control step costs its substeps and no more: what the last step computed of the new
+// state is where the next begins. Results do not depend on threads or on the other simulations.
+
+#ifndef BFM_ENVS_SIM_H
+#define BFM_ENVS_SIM_H
+
+#include <stdint.h>
+
+#include "envs/domain.h"
+
+typedef struct Sim Sim;
+
+// n simulations in the model's default state; threads 0: one per core
+int sim_new(Sim **sim, const World *world, int n, uint64_t seed, int threads);
+void sim_free(Sim *sim);
+
+// draw initial states; which [n]: those with a nonzero entry, NULL: all
+int sim_reset(Sim *sim, const uint8_t *which);
+
+// states as float64: qpos [n, nq], qvel [n, nv], act [n, na]; NULL qvel and act are zeros.
+// Time, controls and warm start become zero; forces are those without actuation.
+int sim_set_state(Sim *sim, const double *qpos, const double *qvel, const double *act);
+void sim_state(Sim *sim, double *qpos, double *qvel, double *act);
+
+// one control step of all; actions [n, act_dim] must be finite and are clipped to their ranges.
+// A simulation that diverges keeps the state it had before the step, and BFM_ENDED_DIVERGED is set.
+int sim_step(Sim *sim, const double *actions);
+
+const double *sim_obs(const Sim *sim);     // [n, obs_dim] of the present states
+const uint8_t *sim_ended(const Sim *sim);  // [n] of bfm_ended bits, of the last step or reset
+int64_t sim_diverged(const Sim *sim);      // how often simulations diverged so far
+
+// call read on every simulation as it is now; before: qpos where its last step began
+typedef void (*SimRead)(const World *world, mjData *data, int i, const double *before,
+                        void *context);
+int sim_read(Sim *sim, SimRead read, void *context);
+
+#endif

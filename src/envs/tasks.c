@@ -1,0 +1,165 @@
+// The table of tasks. Those of dm_control are its formulas, term by term, over the aliases of the
+// domain; the paper's new tasks are products of tolerances between 0 and 1.
+
+#include "envs/tasks.h"
+
+#include <string.h>
+
+static const Task tasks[] = {
+    // walker
+    {"walker", "stand", TASK_KNOWN, "standing", "stand upright"},
+    {"walker", "walk", TASK_KNOWN, "standing * (5*tolerance_linear(speed, 1, inf, 0.5, 0.5) + 1) / 6",
+     "walk at 1 m/s or faster"},
+    {"walker", "run", TASK_KNOWN, "standing * (5*tolerance_linear(speed, 8, inf, 4, 0.5) + 1) / 6",
+     "run at 8 m/s or faster"},
+    {"walker", "spin", TASK_KNOWN, "tolerance_linear(torso.angmom.y, 5, inf, 5, 0)",
+     "turn about itself"},
+    {"walker", "flip", TASK_NEW,
+     "standing * (5*tolerance_linear(torso.angmom.y, 5, inf, 5, 0) + 1) / 6", "turn cartwheels"},
+    {"walker", "march", TASK_NEW,
+     "standing * (5*tolerance_linear(speed, 3.6, 4.4, 2, 0.5) + 1) / 6", "advance at 4 m/s"},
+    {"walker", "skyreach", TASK_NEW,
+     "tolerance_linear(max(left_foot.z, right_foot.z), 1.4, inf, 1.3, 0)",
+     "lift one of the feet as high as can be"},
+    {"walker", "pullup", TASK_NEW,
+     "upright * tolerance_linear(height, 1.25, inf, 1, 0) * "
+     "tolerance(max(left_foot.z, right_foot.z), 0, 0.1, 0.1)",
+     "push the trunk up with both feet on the ground"},
+
+    // cheetah
+    {"cheetah", "walk", TASK_KNOWN, "tolerance_linear(speed, 2, inf, 2, 0)",
+     "advance at 2 m/s or faster"},
+    {"cheetah", "run", TASK_KNOWN, "tolerance_linear(speed, 10, inf, 10, 0)",
+     "run at 10 m/s or faster"},
+    {"cheetah", "walk_backward", TASK_KNOWN, "tolerance_linear(-speed, 2, inf, 2, 0)",
+     "go backward at 2 m/s or faster"},
+    {"cheetah", "run_backward", TASK_KNOWN, "tolerance_linear(-speed, 10, inf, 10, 0)",
+     "run backward at 10 m/s or faster"},
+    {"cheetah", "bounce", TASK_NEW,
+     "tolerance_linear(speed, 2, inf, 2, 0) * tolerance_linear(height, 0.9, inf, 0.9, 0) * "
+     "(1 + 2*tolerance_linear(abs(torso.vz), 1, inf, 1, 0)) / 3",
+     "advance in leaps"},
+    {"cheetah", "march", TASK_NEW, "tolerance_linear(speed, 4.5, 5.5, 5, 0)", "advance at 5 m/s"},
+    {"cheetah", "stand", TASK_NEW,
+     "tolerance_linear(pitch, 0.9, inf, 1.4, 0) * tolerance_linear(height, 0.9, inf, 0.9, 0) * "
+     "tolerance(bfoot.z, -inf, 0.15, 0.2)",
+     "stand upright on the back leg"},
+    {"cheetah", "headstand", TASK_NEW,
+     "tolerance_linear(-pitch, 0.9, inf, 1.4, 0) * tolerance_linear(bfoot.z, 1.1, inf, 1, 0)",
+     "stand on the head with the back leg up"},
+
+    // quadruped
+    {"quadruped", "walk", TASK_KNOWN, "upright * tolerance_linear(speed, 0.5, inf, 0.5, 0.5)",
+     "walk at 0.5 m/s or faster"},
+    {"quadruped", "run", TASK_KNOWN, "upright * tolerance_linear(speed, 5, inf, 5, 0.5)",
+     "run at 5 m/s or faster"},
+    {"quadruped", "stand", TASK_KNOWN, "upright", "keep the trunk upright"},
+    {"quadruped", "jump", TASK_KNOWN, "upright * tolerance_linear(height, 1, inf, 1, 0.5)",
+     "jump to a height of 1 m"},
+    {"quadruped", "bounce", TASK_NEW,
+     "upright * tolerance_linear(speed, 1, inf, 1, 0) * tolerance_linear(height, 0.8, inf, 0.8, 0) * "
+     "(1 + 2*tolerance_linear(abs(torso.vz), 1, inf, 1, 0)) / 3",
+     "advance in leaps"},
+    {"quadruped", "skip", TASK_NEW,
+     "upright * tolerance_linear(min(torso.com.vx, torso.com.vy), 1, inf, 1, 0)",
+     "move across the floor diagonally, 1 m/s along both axes"},
+    {"quadruped", "march", TASK_NEW, "upright * tolerance_linear(speed, 2.25, 2.75, 2.5, 0.5)",
+     "advance at 2.5 m/s"},
+    {"quadruped", "trot", TASK_NEW,
+     "upright * tolerance_linear(speed, 1, inf, 1, 0) * (1 + 2*clip(mean("
+     "toe_front_left.z > 0.12, toe_front_right.z > 0.12, "
+     "toe_back_left.z > 0.12, toe_back_right.z > 0.12), 0, 0.5)) / 2",
+     "advance with two feet or more off the ground"},
+
+    // humanoid
+    {"humanoid", "stand", TASK_KNOWN,
+     "calm * standing * (tolerance(vx, 0, 0, 2) + tolerance(vy, 0, 0, 2)) / 2", "stand still"},
+    {"humanoid", "walk", TASK_KNOWN,
+     "calm * standing * (5*tolerance_linear(speed, 1, inf, 1, 0) + 1) / 6",
+     "walk at 1 m/s or faster, anywhere"},
+    {"humanoid", "run", TASK_KNOWN,
+     "calm * standing * (5*tolerance_linear(speed, 10, inf, 10, 0) + 1) / 6",
+     "run at 10 m/s or faster, anywhere"},
+    {"humanoid", "dive", TASK_NEW,
+     "tolerance_linear(-torso.zz, 0.8, inf, 1.8, 0) * "
+     "(2 + tolerance_linear(-head.vz, 2, inf, 2, 0)) / 3",
+     "dive head first"},
+    {"humanoid", "march", TASK_NEW,
+     "calm * standing * (5*tolerance_linear(speed, 4.5, 5.5, 5, 0) + 1) / 6", "advance at 5 m/s"},
+    {"humanoid", "skip", TASK_NEW,
+     "calm * standing * (5*tolerance_linear(min(vx, vy), 1, inf, 1, 0) + 1) / 6",
+     "move across the floor diagonally, 1 m/s along both axes"},
+    {"humanoid", "left_hand", TASK_PROMPT,
+     "exp(-(vx^2 + vy^2)) * upright * (left_wrist.z > 2) * (right_wrist.z < 0.9)",
+     "raise the left hand while standing"},
+    {"humanoid", "right_hand", TASK_PROMPT,
+     "exp(-(vx^2 + vy^2)) * upright * (left_wrist.z < 0.9) * (right_wrist.z > 0.9)",
+     "raise the right hand while standing"},
+    {"humanoid", "walk_open_hand", TASK_PROMPT,
+     "(vx^2 + vy^2 > 5) * (abs(left_wrist.y - right_wrist.y) > 1.2)", "walk with open arms"},
+    {"humanoid", "split", TASK_PROMPT,
+     "exp(-(vx^2 + vy^2)) * (pelvis.z < 0.2) * (abs(left_ankle.y - right_ankle.y) > 0.5)",
+     "do a split on the ground"},
+
+    // jaco: bring the tool centre point to a place on the floor; the random ones were drawn once
+    {"jaco", "reach_duplo", TASK_KNOWN, "tolerance(dist(tcp, brick), 0, 0.05, 0.05)",
+     "reach the brick"},
+    {"jaco", "reach_top_left", TASK_KNOWN,
+     "tolerance(norm(tcp.x + 0.09, tcp.y - 0.09, tcp.z - 0.001), 0, 0.05, 0.05)",
+     "reach (-0.09, 0.09)"},
+    {"jaco", "reach_top_right", TASK_KNOWN,
+     "tolerance(norm(tcp.x - 0.09, tcp.y - 0.09, tcp.z - 0.001), 0, 0.05, 0.05)",
+     "reach (0.09, 0.09)"},
+    {"jaco", "reach_bottom_left", TASK_KNOWN,
+     "tolerance(norm(tcp.x + 0.09, tcp.y + 0.09, tcp.z - 0.001), 0, 0.05, 0.05)",
+     "reach (-0.09, -0.09)"},
+    {"jaco", "reach_bottom_right", TASK_KNOWN,
+     "tolerance(norm(tcp.x - 0.09, tcp.y + 0.09, tcp.z - 0.001), 0, 0.05, 0.05)",
+     "reach (0.09, -0.09)"},
+    {"jaco", "reach_random1", TASK_NEW,
+     "tolerance(norm(tcp.x - 0.0417, tcp.y + 0.0672, tcp.z - 0.001), 0, 0.05, 0.05)",
+     "reach (0.0417, -0.0672)"},
+    {"jaco", "reach_random2", TASK_NEW,
+     "tolerance(norm(tcp.x + 0.0713, tcp.y - 0.0184, tcp.z - 0.001), 0, 0.05, 0.05)",
+     "reach (-0.0713, 0.0184)"},
+    {"jaco", "reach_random3", TASK_NEW,
+     "tolerance(norm(tcp.x - 0.0128, tcp.y - 0.0836, tcp.z - 0.001), 0, 0.05, 0.05)",
+     "reach (0.0128, 0.0836)"},
+    {"jaco", "reach_random4", TASK_NEW,
+     "tolerance(norm(tcp.x + 0.0291, tcp.y + 0.0543, tcp.z - 0.001), 0, 0.05, 0.05)",
+     "reach (-0.0291, -0.0543)"},
+
+    // point_mass
+    {"point_mass", "easy", TASK_KNOWN,
+     "tolerance(dist(geom:target, geom:pointmass), 0, 0.015, 0.015) * calm",
+     "go to the middle"},
+    {"point_mass", "reach_top_left", TASK_NEW, "tolerance(norm(x + 0.15, y - 0.15), 0, 0.015, 0.15)",
+     "go to (-0.15, 0.15)"},
+    {"point_mass", "reach_top_right", TASK_NEW, "tolerance(norm(x - 0.15, y - 0.15), 0, 0.015, 0.15)",
+     "go to (0.15, 0.15)"},
+    {"point_mass", "reach_bottom_left", TASK_NEW,
+     "tolerance(norm(x + 0.15, y + 0.15), 0, 0.015, 0.15)", "go to (-0.15, -0.15)"},
+    {"point_mass", "reach_bottom_right", TASK_NEW,
+     "tolerance(norm(x - 0.15, y + 0.15), 0, 0.015, 0.15)", "go to (0.15, -0.15)"},
+
+    // Gym's, whose reward compares two states
+    {"halfcheetah", "run", TASK_KNOWN, NULL, "D4RL's reward"},
+    {"hopper", "run", TASK_KNOWN, NULL, "D4RL's reward"},
+    {"walker2d", "run", TASK_KNOWN, NULL, "D4RL's reward"},
+};
+
+#define TASK_COUNT ((int)(sizeof tasks / sizeof tasks[0]))
+
+const Task *task_find(const char *domain, const char *name) {
+  for (int i = 0; i < TASK_COUNT; i++) {
+    if (!strcmp(tasks[i].domain, domain) && !strcmp(tasks[i].name, name)) return tasks + i;
+  }
+  return NULL;
+}
+
+const Task *task_at(const char *domain, int index) {
+  for (int i = 0; i < TASK_COUNT; i++) {
+    if (!strcmp(tasks[i].domain, domain) && index-- == 0) return tasks + i;
+  }
+  return NULL;
+}

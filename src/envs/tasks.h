@@ -1,0 +1,24 @@
+// Tasks: named rewards of the domains, each an expression of the reward language.
+
+#ifndef BFM_ENVS_TASKS_H
+#define BFM_ENVS_TASKS_H
+
+typedef enum {
+  TASK_KNOWN,   // in the datasets: agents were trained on it
+  TASK_NEW,     // only asked for at test time
+  TASK_PROMPT,  // the paper's examples of what a user may type
+} TaskKind;
+
+typedef struct {
+  const char *domain, *name;
+  TaskKind kind;
+  const char *expression;  // NULL: the domain's own step_reward
+  const char *help;
+} Task;
+
+// the domain's task of this name, NULL when there is none
+const Task *task_find(const char *domain, const char *name);
+// the domain's task number i, NULL after the last
+const Task *task_at(const char *domain, int i);
+
+#endif

@@ -1,0 +1,178 @@
+"""Worlds against dm_control and Gymnasium: the same states and actions must give the same numbers."""
+import functools
+import sys
+import types
+
+import numpy as np
+import pytest
+
+import bfm
+
+suite = pytest.importorskip("dm_control.suite")
+manipulation = pytest.importorskip("dm_control.manipulation")
+
+STATES = 1000
+SUITE = {"walker": "run", "cheetah": "run", "quadruped": "walk", "humanoid": "run",
+         "point_mass": "easy"}
+DOMAINS = [*SUITE, "jaco"]
+
+
+@functools.cache
+def oracle(domain):
+  if domain == "jaco":
+    return manipulation.load("reach_duplo_features", seed=0)
+  return suite.load(domain, SUITE[domain], task_kwargs={"random": 0})
+
+
+def flat(observation):
+  return np.concatenate([np.ravel(x) for x in observation.values()])
+
+
+def observe(env):
+  """dm_control's observation of the present state, without a step."""
+  if hasattr(env, "_observation_updater"):
+    env._observation_updater.reset(env._physics_proxy, env._random_state)
+    return flat(env._observation_updater.get_observation())
+  return flat(env.task.get_observation(env.physics))
+
+
+def put_state(env, qpos, qvel, act):
+  with env.physics.reset_context():
+    env.physics.data.qpos[:] = qpos
+    env.physics.data.qvel[:] = qvel
+    if env.physics.model.na:
+      env.physics.data.act[:] = act
+
+
+def state(env):
+  data = env.physics.data
+  return data.qpos.copy(), data.qvel.copy(), np.array(data.act)
+
+
+def random_actions(env, rng, count):
+  """Actions as bfm takes them and as dm_control does."""
+  spec = env.action_spec()
+  if isinstance(env, suite.walker.control.Environment):
+    actions = rng.uniform(spec.minimum, spec.maximum, (count, *spec.shape))
+    return actions, actions
+  shares = rng.uniform(-1, 1, (count, *spec.shape))  # jaco's are scaled
+  return shares, spec.minimum + (shares + 1) / 2 * (spec.maximum - spec.minimum)
+
+
+@functools.cache
+def reached_states(domain, count=STATES):
+  """States that random actions reach, over several episodes."""
+  env, rng = oracle(domain), np.random.RandomState(1)
+  states = []
+  while len(states) < count:
+    env.reset()
+    for action in random_actions(env, rng, 100)[1]:
+      env.step(action)
+      if rng.rand() < 0.5:
+        states.append(state(env))
+  return [np.array(x) for x in zip(*states[:count])]
+
+
+@pytest.mark.parametrize("domain", DOMAINS)
+def test_sizes(domain):
+  env, reference = bfm.Env(domain, 2), oracle(domain)
+  reference.reset()
+  assert env.obs_dim == len(observe(reference))
+  assert env.act_dim == reference.action_spec().shape[0]
+  assert env.control_dt == pytest.approx(reference.control_timestep())
+  if domain != "jaco":
+    np.testing.assert_array_equal(env.action_low, reference.action_spec().minimum)
+    np.testing.assert_array_equal(env.action_high, reference.action_spec().maximum)
+
+
+@pytest.mark.parametrize("domain", DOMAINS)
+def test_observations_of_reached_states(domain):
+  qpos, qvel, act = reached_states(domain)
+  env, reference = bfm.Env(domain, STATES), oracle(domain)
+  env.set_state(qpos, qvel, act)
+  expected = []
+  for row in zip(qpos, qvel, act):
+    put_state(reference, *row)
+    expected.append(observe(reference))
+  np.testing.assert_allclose(env.obs(), expected, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("domain", DOMAINS)
+def test_rollouts(domain):
+  """100 control steps from the same state with the same actions."""
+  count, steps, rng = 4, 100, np.random.RandomState(2)
+  reference = oracle(domain)
+  starts = []
+  for _ in range(count):
+    reference.reset()
+    starts.append(state(reference))
+  qpos, qvel, act = (np.array(x) for x in zip(*starts))
+
+  env = bfm.Env(domain, count)
+  env.set_state(qpos, qvel, act)
+  actions = [random_actions(reference, rng, steps) for _ in range(count)]
+  got = np.array([env.step(np.array([a[0][t] for a in actions])) for t in range(steps)])
+  assert env.diverged == 0
+
+  for i in range(count):
+    reference.reset()
+    put_state(reference, qpos[i], qvel[i], act[i])
+    for t in range(steps):
+      expected = flat(reference.step(actions[i][1][t]).observation)
+      np.testing.assert_allclose(got[t, i], expected, rtol=1e-5, atol=1e-5, err_msg=f"step {t}")
+
+
+@pytest.mark.parametrize("domain", DOMAINS)
+def test_initial_states(domain):
+  """Initial states have dm_control's distribution, coordinate by coordinate (Kolmogorov-Smirnov)."""
+  stats = pytest.importorskip("scipy.stats")
+  count = 100 if domain == "jaco" else 400
+  reference = oracle(domain)
+  expected = []
+  for _ in range(count):
+    reference.reset()
+    expected.append(np.concatenate(state(reference)))
+  expected = np.array(expected)
+
+  env = bfm.Env(domain, 4 * count, seed=3)
+  got = np.concatenate(env.state(), axis=1)
+  for k in range(expected.shape[1]):
+    spread = max(np.ptp(expected[:, k]), np.ptp(got[:, k]))
+    if spread < 1e-6:
+      assert abs(expected[0, k] - got[0, k]) < 1e-6
+      continue
+    # differences of rounding are none: a coordinate that always is zero, nearly
+    decimals = 6
+    p = stats.ks_2samp(np.round(expected[:, k], decimals), np.round(got[:, k], decimals)).pvalue
+    assert p > 1e-4, f"coordinate {k} of qpos, qvel, act: p = {p}"
+
+
+# ---------------------------------- Gymnasium ----------------------------------------------------
+
+GYM = {"halfcheetah": "HalfCheetah-v4", "hopper": "Hopper-v4", "walker2d": "Walker2d-v4"}
+
+
+@pytest.mark.parametrize("domain", GYM)
+def test_gymnasium(domain):
+  """Observations, rewards and terminations of episodes, against the v4 that keeps v2's behaviour."""
+  sys.modules.setdefault("imageio", types.ModuleType("imageio"))  # only for its pictures
+  gymnasium = pytest.importorskip("gymnasium")
+  reference = gymnasium.make(GYM[domain])
+  env, rng = bfm.Env(domain, 1), np.random.RandomState(0)
+  terminations = 0
+  for episode in range(20):
+    obs, _ = reference.reset(seed=episode)
+    data = reference.unwrapped.data
+    env.set_state(data.qpos[None], data.qvel[None])
+    np.testing.assert_allclose(env.obs()[0], obs, atol=1e-9)
+    for t in range(100):
+      action = rng.uniform(-1, 1, env.act_dim)
+      obs, reward, terminated, _, _ = reference.step(action)
+      got = env.step(action[None])[0]
+      np.testing.assert_allclose(got, obs, rtol=1e-5, atol=1e-5, err_msg=f"step {t}")
+      assert env.reward("run")[0] == pytest.approx(reward, abs=1e-5)
+      assert bool(env.ended[0] & 1) == terminated
+      if terminated:
+        terminations += 1
+        break
+  assert terminations == (0 if domain == "halfcheetah" else 20)

@@ -1,0 +1,180 @@
+"""Rewards of the tasks: dm_control's own where it has them, formulas written out here where not."""
+import functools
+
+import mujoco
+import numpy as np
+import pytest
+
+import bfm
+from test_envs import STATES, manipulation, put_state, random_actions, reached_states, suite
+
+rewards = pytest.importorskip("dm_control.utils.rewards")
+
+SUITE_TASKS = [
+    ("walker", "stand"), ("walker", "walk"), ("walker", "run"),
+    ("cheetah", "run"),
+    ("quadruped", "walk"), ("quadruped", "run"),
+    ("humanoid", "stand"), ("humanoid", "walk"), ("humanoid", "run"),
+    ("point_mass", "easy"),
+    ("jaco", "reach_duplo"),
+]
+
+
+@functools.cache
+def oracle(domain, task):
+  if domain == "jaco":
+    env = manipulation.load("reach_duplo_features", seed=0)
+    env.reset()
+    return env
+  return suite.load(domain, task, task_kwargs={"random": 0})
+
+
+def reward(env):
+  physics = getattr(env, "_physics_proxy", env.physics)
+  return env.task.get_reward(physics)
+
+
+@pytest.mark.parametrize("domain,task", SUITE_TASKS)
+def test_rewards_of_reached_states(domain, task):
+  qpos, qvel, act = reached_states(domain)
+  reference = oracle(domain, task)
+  expected = []
+  for row in zip(qpos, qvel, act):
+    put_state(reference, *row)
+    expected.append(reward(reference))
+
+  env = bfm.Env(domain, STATES)
+  env.set_state(qpos, qvel, act)
+  np.testing.assert_allclose(env.reward(task), expected, rtol=1e-6, atol=1e-6)
+  np.testing.assert_allclose(bfm.rewards(domain, task, qpos, qvel, act), expected, rtol=1e-6,
+                             atol=1e-6)
+
+
+@pytest.mark.parametrize("domain,task", SUITE_TASKS)
+def test_rewards_of_steps(domain, task):
+  """Rewards of 100 steps, which see the last action."""
+  qpos, qvel, act = (x[:1] for x in reached_states(domain))
+  reference, env = oracle(domain, task), bfm.Env(domain, 1)
+  env.set_state(qpos, qvel, act)
+  reference.reset()
+  put_state(reference, qpos[0], qvel[0], act[0])
+  for ours, theirs in zip(*random_actions(reference, np.random.RandomState(4), 100)):
+    env.step(ours[None])
+    assert env.reward(task)[0] == pytest.approx(reference.step(theirs).reward, abs=1e-5)
+
+
+# ---------------------------------- tasks dm_control lacks ---------------------------------------
+
+
+def linear(x, lo, hi, margin, value=0.0):
+  return rewards.tolerance(x, (lo, hi), margin, "linear", value)
+
+
+INF = float("inf")
+
+
+def spin(p):
+  return linear(p.named.data.subtree_angmom["torso"][1], 5, INF, 5)
+
+
+def standing(p):
+  height = rewards.tolerance(p.torso_height(), (1.2, INF), 0.6)
+  return (3 * height + (1 + p.torso_upright()) / 2) / 4
+
+
+def small_control(p):
+  return (4 + rewards.tolerance(p.control(), margin=1, value_at_margin=0,
+                                sigmoid="quadratic").mean()) / 5
+
+
+def humanoid_standing(p):
+  return (rewards.tolerance(p.head_height(), (1.4, INF), 0.35)
+          * linear(p.torso_upright(), 0.9, INF, 1.9))
+
+
+def upright(p):
+  return linear(p.torso_upright(), 1, INF, 2)
+
+
+def still(p):
+  vx, vy, _ = p.center_of_mass_velocity()
+  return np.exp(-(vx**2 + vy**2))
+
+
+def z(p, body):
+  return p.named.data.xpos[body, "z"]
+
+
+def y(p, body):
+  return p.named.data.xpos[body, "y"]
+
+
+FORMULAS = {
+    ("walker", "spin"): spin,
+    ("walker", "flip"): lambda p: standing(p) * (5 * spin(p) + 1) / 6,
+    ("walker", "march"): lambda p: standing(p) * (
+        5 * linear(p.horizontal_velocity(), 3.6, 4.4, 2, 0.5) + 1) / 6,
+    ("cheetah", "walk"): lambda p: linear(p.speed(), 2, INF, 2),
+    ("cheetah", "walk_backward"): lambda p: linear(-p.speed(), 2, INF, 2),
+    ("cheetah", "run_backward"): lambda p: linear(-p.speed(), 10, INF, 10),
+    ("cheetah", "march"): lambda p: linear(p.speed(), 4.5, 5.5, 5),
+    ("quadruped", "stand"): upright,
+    ("quadruped", "jump"): lambda p: upright(p) * linear(
+        p.named.data.sensordata["center_of_mass"][2], 1, INF, 1, 0.5),
+    ("quadruped", "march"): lambda p: upright(p) * linear(p.torso_velocity()[0], 2.25, 2.75, 2.5,
+                                                          0.5),
+    ("humanoid", "march"): lambda p: small_control(p) * humanoid_standing(p) * (5 * linear(
+        np.linalg.norm(p.center_of_mass_velocity()[:2]), 4.5, 5.5, 5) + 1) / 6,
+    ("humanoid", "left_hand"): lambda p: still(p) * linear(p.torso_upright(), 0.9, INF, 1.9) * (
+        z(p, "left_hand") > 2) * (z(p, "right_hand") < 0.9),
+    ("humanoid", "right_hand"): lambda p: still(p) * linear(p.torso_upright(), 0.9, INF, 1.9) * (
+        z(p, "left_hand") < 0.9) * (z(p, "right_hand") > 0.9),
+    ("humanoid", "walk_open_hand"): lambda p: float(
+        np.sum(p.center_of_mass_velocity()[:2]**2) > 5
+        and abs(y(p, "left_hand") - y(p, "right_hand")) > 1.2),
+    ("humanoid", "split"): lambda p: still(p) * (z(p, "pelvis") < 0.2) * (
+        abs(y(p, "left_foot") - y(p, "right_foot")) > 0.5),
+}
+KNOWN = {"walker": "run", "cheetah": "run", "quadruped": "walk", "humanoid": "run"}
+
+
+@pytest.mark.parametrize("domain,task", FORMULAS)
+def test_formulas(domain, task):
+  qpos, qvel, act = (x.copy() for x in reached_states(domain))
+  if domain == "humanoid":  # random actions leave it on the floor, where most rewards are zero
+    qpos[::2, 2] += 1
+    qvel[::3, :2] *= 5
+  physics = oracle(domain, KNOWN[domain]).physics
+  expected = []
+  for i in range(STATES):
+    with physics.reset_context():
+      physics.data.qpos[:], physics.data.qvel[:] = qpos[i], qvel[i]
+      if physics.model.na:
+        physics.data.act[:] = act[i]
+    # dm_control computes momenta of subtrees only when asked
+    mujoco.mj_subtreeVel(physics.model.ptr, physics.data.ptr)
+    expected.append(FORMULAS[domain, task](physics))
+  got = bfm.rewards(domain, task, qpos, qvel, act)
+  np.testing.assert_allclose(got, expected, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("target,place", [
+    ("top_left", (-0.09, 0.09)), ("top_right", (0.09, 0.09)),
+    ("bottom_left", (-0.09, -0.09)), ("bottom_right", (0.09, -0.09))])
+def test_jaco_targets(target, place):
+  env, physics = bfm.Env("jaco", 50, seed=5), oracle("jaco", "reach_duplo").physics
+  got = env.reward(f"reach_{target}")
+  for row, value in zip(zip(*env.state()), got):
+    put_state(oracle("jaco", "reach_duplo"), *row)
+    tcp = physics.named.data.site_xpos["jaco_arm/jaco_hand/pinchsite"]
+    distance = np.linalg.norm(tcp - (*place, 0.001))
+    assert value == pytest.approx(rewards.tolerance(distance, (0, 0.05), 0.05), abs=1e-6)
+
+
+@pytest.mark.parametrize("domain", ["walker", "cheetah", "quadruped", "humanoid", "jaco",
+                                    "point_mass"])
+def test_rewards_are_between_0_and_1(domain):
+  qpos, qvel, act = reached_states(domain)
+  for task in bfm.Env(domain, 1).tasks:
+    values = bfm.rewards(domain, task, qpos, qvel, act)
+    assert values.min() >= 0 and values.max() <= 1, task
