@@ -324,6 +324,7 @@ static void settle(const World *world, mjData *data) {
     world_step(world, data, 1);
     mju_copy(data->qpos, qpos, JOINTS);
     mju_copy(data->qvel, qvel, JOINTS);
+    mj_forward(world->model, data);
 
     double speed = 0, acceleration = 0;
     for (int i = JOINTS; i < JOINTS + 6; i++) {
