@@ -115,5 +115,6 @@ int cli_parse(const struct argp *argp, int argc, char **argv, void *input) {
     if (status) return cli_fail(status);
   }
   argp_err_exit_status = BFM_BAD_ARGUMENT;
+  argp_program_version = CLI_VERSION;
   return argp_parse(argp, argc, argv, 0, NULL, input) ? BFM_BAD_ARGUMENT : BFM_OK;
 }

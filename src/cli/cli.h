@@ -8,6 +8,8 @@
 
 #include "core/options.h"
 
+#define CLI_VERSION "bfm " BFM_VERSION
+
 // a subcommand gets its own name as argv[0] and returns the program's exit status
 typedef struct {
   const char *name, *help;

@@ -105,7 +105,8 @@ static int agent_info(const char *path, const SafeTensors *file, cJSON *info) {
   cJSON_AddNumberToObject(info, "obs_dim", (double)bfm_agent_obs_dim(agent));
   cJSON_AddNumberToObject(info, "act_dim", (double)bfm_agent_act_dim(agent));
   // a model loaded begins anew; what it was trained for is in the file
-  cJSON_AddNumberToObject(info, "step", atof(safetensors_metadata(file, "step")));
+  const char *step = safetensors_metadata(file, "step");
+  cJSON_AddNumberToObject(info, "step", step ? strtod(step, NULL) : 0);
   cJSON_AddItemToObject(info, "config", cJSON_Parse(safetensors_metadata(file, "config")));
   bfm_agent_free(agent);
 

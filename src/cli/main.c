@@ -14,8 +14,6 @@ static const Command commands[] = {
 };
 #define COMMAND_COUNT ((int)(sizeof commands / sizeof *commands))
 
-const char *argp_program_version = "bfm " BFM_VERSION;
-
 static void print_help(FILE *out) {
   fputs(
       "bfm trains behavioral foundation models: from transitions without rewards one agent is\n"
@@ -81,7 +79,7 @@ int main(int argc, char **argv) {
   }
   const char *first = argv[1];
   if (!strcmp(first, "--version") || !strcmp(first, "-V")) {
-    puts(argp_program_version);
+    puts(CLI_VERSION);
     return BFM_OK;
   }
   if (!strcmp(first, "--help") || !strcmp(first, "-h") || !strcmp(first, "help")) {

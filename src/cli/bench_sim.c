@@ -1,0 +1,138 @@
+// bfm bench sim: control steps a second with observations and one task's rewards, beside MuJoCo's
+// batch stepped with nothing around it. Both run the same states and actions, taking turns.
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <mujoco/mjbatch.h>
+
+#include "cli/bench.h"
+#include "core/progress.h"
+#include "core/rng.h"
+#include "envs/domain.h"
+
+enum { ENVS = 128, TURN = 10, ACTIONS = 16 };
+
+static const struct {
+  const char *domain, *task;
+} rows[] = {{"walker", "walk"}, {"humanoid", "walk"}, {"quadruped", "walk"}, {"cheetah", "run"}};
+
+typedef struct {
+  World *world;
+  bfm_env *env;
+  mjBatch *bare;
+  bfm_env_sizes sizes;
+  double *actions;  // [ACTIONS, ENVS, act_dim], in turn
+  double *obs, *rewards;
+} Contest;
+
+static void contest_free(Contest *c) {
+  bfm_env_free(c->env);
+  if (c->bare) mjb_deleteBatch(c->bare);
+  world_free(c->world);
+  free(c->actions);
+  free(c->obs);
+  free(c->rewards);
+}
+
+static int contest_new(Contest *c, const char *name) {
+  const Domain *domain;
+  TRY(domain_find(&domain, name));
+  TRY(world_new(&c->world, domain));
+  TRY(bfm_env_new(&c->env, name, ENVS, 0, 0));
+  bfm_env_get_sizes(c->env, &c->sizes);
+
+  size_t count = (size_t)ACTIONS * ENVS * c->sizes.act_dim;
+  c->bare = mjb_makeBatch(c->world->model, ENVS, NULL, NULL, 0);
+  c->actions = malloc(count * sizeof *c->actions);
+  c->obs = malloc((size_t)ENVS * c->sizes.obs_dim * sizeof *c->obs);
+  c->rewards = malloc(ENVS * sizeof *c->rewards);
+  if (!c->bare || !c->actions || !c->obs || !c->rewards) {
+    return bfm_fail(BFM_NO_MEMORY, "no memory for %d environments", ENVS);
+  }
+  for (size_t i = 0; i < count; i++) c->actions[i] = 2 * random_uniform(0, STREAM_EXPLORE, 0, i) - 1;
+  return BFM_OK;
+}
+
+// both from the same initial states
+static int restart(Contest *c) {
+  TRY(bfm_env_reset(c->env, NULL));
+  mjb_reset(c->bare, NULL, ENVS, NULL, mjSTAGE_NONE);
+
+  const bfm_env_sizes *s = &c->sizes;
+  double *state = malloc((size_t)ENVS * (s->nq + s->nv + s->na) * sizeof *state);
+  if (!state) return bfm_fail(BFM_NO_MEMORY, "no memory for states");
+  double *parts[] = {state, state + ENVS * s->nq, state + ENVS * (s->nq + s->nv)};
+  static const int components[] = {mjSTATE_QPOS, mjSTATE_QVEL, mjSTATE_ACT};
+  bfm_env_state(c->env, parts[0], parts[1], parts[2]);
+  for (int k = 0; k < 3; k++) {
+    int size;
+    double *row = mjb_stateComponent(c->bare, components[k], &size);
+    for (int i = 0; i < ENVS; i++) {
+      mju_copy(row + (size_t)i * mjb_nstate(c->bare), parts[k] + (size_t)i * size, size);
+    }
+  }
+  free(state);
+  return BFM_OK;
+}
+
+static const double *actions_at(const Contest *c, int step) {
+  return c->actions + (size_t)(step % ACTIONS) * ENVS * c->sizes.act_dim;
+}
+
+static int step_env(Contest *c, const char *task, int step) {
+  TRY(bfm_env_step(c->env, actions_at(c, step)));
+  bfm_env_obs(c->env, c->obs);
+  return bfm_env_reward(c->env, task, c->rewards);
+}
+
+static void step_bare(Contest *c, int step) {
+  int nu;
+  const double *actions = actions_at(c, step);
+  double *control = mjb_stateComponent(c->bare, mjSTATE_CTRL, &nu);
+  for (int i = 0; i < ENVS; i++) {
+    mju_copy(control + (size_t)i * mjb_nstate(c->bare), actions + (size_t)i * nu, nu);
+  }
+  mjb_step(c->bare, NULL, ENVS, c->world->domain->substeps, mjSTAGE_NONE);
+}
+
+static int measure(Contest *c, const char *task, double seconds, double rate[2]) {
+  double took[2] = {0, 0};
+  int64_t steps = 0;
+  for (int turn = 0; took[0] + took[1] < seconds; turn++) {
+    if (turn % 20 == 0) TRY(restart(c));
+    for (int who = 0; who < 2; who++) {
+      double start = seconds_now();
+      for (int k = 0; k < TURN; k++) {
+        if (who) step_bare(c, turn * TURN + k);
+        else TRY(step_env(c, task, turn * TURN + k));
+      }
+      if (turn) took[who] += seconds_now() - start;  // the first turn warms up
+    }
+    if (turn) steps += TURN;
+  }
+  for (int who = 0; who < 2; who++) rate[who] = (double)steps * ENVS / took[who];
+  return BFM_OK;
+}
+
+int bench_sim(double seconds, int json) {
+  if (!json) printf("%-10s %14s %14s %8s\n", "domain", "bfm", "bare mjBatch", "share");
+  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    Contest c = {0};
+    double rate[2];
+    int status = contest_new(&c, rows[i].domain);
+    if (!status) status = measure(&c, rows[i].task, seconds, rate);
+    contest_free(&c);
+    if (status) return status;
+    if (json) {
+      printf("{\"bench\": \"sim\", \"domain\": \"%s\", \"envs\": %d, \"steps_per_second\": %.1f, "
+             "\"bare\": %.1f, \"share\": %.4f}\n",
+             rows[i].domain, ENVS, rate[0], rate[1], rate[0] / rate[1]);
+    } else {
+      printf("%-10s %10.0f /s %12.0f /s %7.1f%%\n", rows[i].domain, rate[0], rate[1],
+             100 * rate[0] / rate[1]);
+    }
+    fflush(stdout);
+  }
+  return BFM_OK;
+}

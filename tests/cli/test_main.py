@@ -1,0 +1,47 @@
+"""The program's face: help that teaches, errors of one sentence."""
+import pytest
+from conftest import refused, run
+
+
+def test_help_names_every_command_and_an_example():
+  text = run("--help").stdout
+  for word in ("train", "info", "bench", "bfm train data.h5"):
+    assert word in text
+  assert run("help").stdout == text
+
+
+def test_help_of_a_command_lists_the_options_of_the_agent():
+  text = run("help", "train").stdout
+  assert text == run("train", "--help").stdout
+  for word in ("--algo=fb|", "--blocks=INT", "--resume", "--save-every=INT", "default 1024"):
+    assert word in text
+  assert max(map(len, text.splitlines())) < 80
+
+
+def test_version():
+  assert run("--version").stdout.startswith("bfm ")
+  assert run("--version").stdout == run("train", "--version").stdout
+
+
+@pytest.mark.parametrize("arguments, part", [
+    (["trian"], "did you mean train?"),
+    (["help", "inof"], "did you mean info?"),
+    (["xyzzyplugh"], "bfm --help lists them"),
+    (["train", "x.h5", "--blokcs", "2"], "did you mean --blocks?"),
+    (["train", "x.h5", "--batch", "1", "-o", "r"], "batch is 1, but must be from 2 to 65536"),
+    (["train", "x.h5", "--algo", "fbb", "-o", "r"], "fb|fb-aw|fb-are|fb-aware|lap|lap-aw"),
+    (["train", "x.h5", "--steps", "0", "-o", "r"], "steps is 0"),
+    (["train", "x.h5"], "-o"),
+    (["train", "-o", "r"], "name a dataset"),
+    (["bench"], "bfm bench step"),
+    (["bench", "setp"], "did you mean step?"),
+    (["info"], "name a file"),
+])
+def test_refusals_are_one_sentence(arguments, part, tmp_path):
+  assert part in refused(*arguments, cwd=tmp_path)
+  assert not list(tmp_path.iterdir())
+
+
+def test_nothing_to_do_shows_the_help():
+  process = run()
+  assert process.returncode != 0 and "bfm COMMAND" in process.stderr

@@ -1,0 +1,205 @@
+"""bfm train: what it leaves in its folder, and what it never does."""
+import json
+import os
+import signal
+import subprocess
+import time
+
+import numpy as np
+import pytest
+from conftest import BFM, HERE, TINY, refused, run, write_dataset
+from safetensors import safe_open
+from safetensors.numpy import load_file
+
+
+def train(data, folder, *more):
+  process = run("train", data, *TINY, "-o", folder, *more)
+  assert process.returncode == 0, process.stderr
+  return process
+
+
+def read_log(folder):
+  return [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
+
+
+def names(folder):
+  return sorted(path.name for path in folder.iterdir())
+
+
+def test_a_run_leaves_model_state_log_and_record(data, tmp_path):
+  process = train(data, tmp_path / "runs" / "a", "--steps", 30, "--log-every", 10)
+  folder = tmp_path / "runs" / "a"
+  assert names(folder) == ["log.jsonl", "model.safetensors", "run.json", "state.safetensors"]
+  assert "200 transitions in 4 episodes of walker" in process.stdout
+  assert str(folder / "model.safetensors") in process.stdout
+  log = read_log(folder)
+  assert [line["step"] for line in log] == [10, 20, 30]
+  assert {"fb", "ortho", "actor", "seconds"} <= set(log[0])
+  model = load_file(folder / "model.safetensors")
+  assert model["F.trunk.0.weight"].shape == (2, 16, 16)
+  with safe_open(folder / "model.safetensors", "np") as file:
+    config = json.loads(file.metadata()["config"])
+  assert config["d"] == 8 and config["algo"] == "fb-aware"
+
+
+def test_seeds_get_a_model_each(data, tmp_path):
+  folder = tmp_path / "run"
+  train(data, folder, "--steps", 4, "--log-every", 2, "--seeds", 2, "--seed", 7)
+  assert {"model.0.safetensors", "model.1.safetensors"} <= set(names(folder))
+  assert len(read_log(folder)[0]["fb"]) == 2
+  train(data, tmp_path / "alone", "--steps", 4, "--seed", 8)
+  alone = load_file(tmp_path / "alone" / "model.safetensors")
+  for name, values in load_file(folder / "model.1.safetensors").items():
+    np.testing.assert_allclose(values, alone[name], rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize("algo", ["fb", "fb-aw", "fb-are", "fb-aware", "lap", "lap-aw"])
+def test_resume_has_the_bits_of_a_run_that_never_stopped(algo, data, tmp_path):
+  flags = ["--algo", algo, "--log-every", 5]
+  if algo not in ("fb-are", "fb-aware"):
+    flags += ["--blocks", 1]
+  train(data, tmp_path / "whole", "--steps", 20, *flags)
+  train(data, tmp_path / "parts", "--steps", 7, *flags)
+  process = run("train", "--resume", *HERE, "-o", tmp_path / "parts", "--steps", 20, "--log-every", 5)
+  assert process.returncode == 0, process.stderr
+  for name in ("state.safetensors", "model.safetensors"):
+    assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "parts" / name).read_bytes()
+  losses = [[{k: v for k, v in line.items() if k != "seconds"} for line in read_log(tmp_path / part)
+             if line["step"] % 5 == 0] for part in ("whole", "parts")]
+  assert losses[0] == losses[1]
+
+
+def test_saves_on_the_way_change_nothing(data, tmp_path):
+  train(data, tmp_path / "a", "--steps", 12)
+  train(data, tmp_path / "b", "--steps", 12, "--save-every", 5, "--log-every", 3, "--threads", 2)
+  a, b = (load_file(tmp_path / x / "state.safetensors") for x in "ab")
+  for name in a:
+    np.testing.assert_array_equal(a[name], b[name])
+
+
+def test_ctrl_c_saves_and_a_resume_goes_on(data, tmp_path):
+  folder = tmp_path / "run"
+  process = subprocess.Popen([BFM, "train", data, *TINY, "-o", folder, "--steps", "1G", "--log-every",
+                              "10"], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+  log = folder / "log.jsonl"
+  while not (log.exists() and log.stat().st_size) and process.poll() is None:
+    time.sleep(0.02)
+  process.send_signal(signal.SIGINT)
+  _, error = process.communicate(timeout=60)
+  assert process.returncode == 128 + signal.SIGINT, error
+  assert "stopped at step" in error and "--resume" in error
+  with safe_open(folder / "state.safetensors", "np") as file:
+    step = int(file.metadata()["step"])
+  assert run("train", "-r", *HERE, "-o", folder, "--steps", step + 5).returncode == 0
+  train(data, tmp_path / "whole", "--steps", step + 5)
+  assert (folder / "state.safetensors").read_bytes() == \
+      (tmp_path / "whole" / "state.safetensors").read_bytes()
+
+
+def test_a_killed_run_resumes_from_its_last_save(data, tmp_path):
+  folder = tmp_path / "run"
+  process = subprocess.Popen([BFM, "train", data, *TINY, "-o", folder, "--steps", "1G", "--log-every",
+                              "1", "--save-every", "50"], stdout=subprocess.DEVNULL)
+  while not (folder / "state.safetensors").exists() and process.poll() is None:
+    time.sleep(0.02)
+  process.kill()
+  process.wait()
+  with safe_open(folder / "state.safetensors", "np") as file:
+    step = int(file.metadata()["step"])
+  assert step % 50 == 0
+  assert run("train", "-r", "-o", folder, "--steps", step + 3, "--log-every", 1).returncode == 0
+  assert [line["step"] for line in read_log(folder)] == list(range(1, step + 4))
+
+
+def test_a_finished_run_has_nothing_left_to_do(data, tmp_path):
+  train(data, tmp_path / "run", "--steps", 3)
+  before = (tmp_path / "run" / "state.safetensors").stat().st_mtime_ns
+  process = run("train", "--resume", "-o", tmp_path / "run")
+  assert process.returncode == 0 and "done already" in process.stdout
+  assert (tmp_path / "run" / "state.safetensors").stat().st_mtime_ns == before
+
+
+def test_several_files_are_merged(data, tmp_path):
+  more = write_dataset(tmp_path / "more.h5", rows=100)
+  process = run("train", data, more, *TINY, "--steps", 2, "-o", tmp_path / "run")
+  assert "300 transitions" in process.stdout
+
+
+# ---------------------------------- refusals ------------------------------------------------------
+
+
+NAN = np.full((200, 5), np.nan, "f4")
+
+
+@pytest.mark.parametrize("tables, part", [
+    ({"observations": NAN}, "observations has NaN at row 0, column 0"),
+    ({"next_observations": NAN}, "next_observations has NaN"),
+    ({"actions": np.full((200, 2), np.inf)}, "actions has an infinity"),
+    ({"actions": None}, "no dataset \"actions\""),
+    ({"terminals": np.zeros(199)}, "terminals has 199 rows"),
+])
+def test_bad_data_leaves_nothing(tables, part, tmp_path):
+  data = write_dataset(tmp_path / "data.h5", **tables)
+  assert part in refused("train", data, *TINY, "-o", tmp_path / "runs" / "a")
+  assert names(tmp_path) == ["data.h5"]
+
+
+def test_one_transition_is_too_few(tmp_path):
+  data = write_dataset(tmp_path / "data.h5", rows=1)
+  assert "1 transitions" in refused("train", data, *TINY, "-o", tmp_path / "run")
+  assert names(tmp_path) == ["data.h5"]
+
+
+@pytest.mark.parametrize("flags, part", [
+    (["--blocks", "9"], "blocks"),
+    (["--device", "nonsense"], "nonsense"),
+    (["--goal", "7:9"], "goal"),
+    (["--z-groups", "5"], "z-groups"),
+])
+def test_options_that_do_not_fit_leave_nothing(flags, part, data, tmp_path):
+  assert part in refused("train", data, *TINY, *flags, "-o", tmp_path / "run")
+  assert names(tmp_path) == ["data.h5"]
+
+
+def test_a_run_is_not_overwritten(data, tmp_path):
+  train(data, tmp_path / "run", "--steps", 2)
+  before = (tmp_path / "run" / "state.safetensors").read_bytes()
+  assert "--resume" in refused("train", data, *TINY, "--steps", 4, "-o", tmp_path / "run")
+  assert (tmp_path / "run" / "state.safetensors").read_bytes() == before
+
+
+def test_a_resume_needs_a_run_and_its_data(data, tmp_path):
+  assert "no run to resume" in refused("train", data, "--resume", "-o", tmp_path / "nothing")
+  assert not (tmp_path / "nothing").exists()
+  train(data, tmp_path / "run", "--steps", 2)
+  other = write_dataset(tmp_path / "other.h5", rows=100)
+  assert "not that of the run" in refused("train", other, "--resume", "-o", tmp_path / "run")
+  data.unlink()
+  assert "No such file" in refused("train", "--resume", "--steps", 4, "-o", tmp_path / "run")
+
+
+def test_a_damaged_state_is_refused(data, tmp_path):
+  train(data, tmp_path / "run", "--steps", 2)
+  state = tmp_path / "run" / "state.safetensors"
+  state.write_bytes(state.read_bytes()[:-4])
+  assert "state.safetensors" in refused("train", "--resume", "--steps", 4, "-o", tmp_path / "run")
+
+
+def test_output_that_cannot_be(data, tmp_path):
+  (tmp_path / "file").write_text("")
+  assert "not a folder" in refused("train", data, *TINY, "--steps", 2, "-o", tmp_path / "file")
+  assert "cannot make" in refused("train", data, *TINY, "--steps", 2, "-o", tmp_path / "file" / "x")
+  assert names(tmp_path) == ["data.h5", "file"]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs resource limits")
+def test_a_full_disk_keeps_the_last_save(data, tmp_path):
+  import resource
+  train(data, tmp_path / "run", "--steps", 2)
+  before = (tmp_path / "run" / "state.safetensors").read_bytes()
+  limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+  error = refused("train", "--resume", "--steps", 4, "-o", tmp_path / "run", preexec_fn=limit)
+  assert "File too large" in error
+  assert (tmp_path / "run" / "state.safetensors").read_bytes() == before
+  assert names(tmp_path / "run") == ["log.jsonl", "model.safetensors", "run.json",
+                                     "state.safetensors"]
