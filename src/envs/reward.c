@@ -223,6 +223,14 @@ void reward_help(FILE *out) {
   }
 }
 
+// muParser folds 0.5 && 1 to 0: it has the logical operators from here
+#define AND "&"
+#define OR "|"
+
+static double logical_and(double a, double b) { return a != 0 && b != 0; }
+
+static double logical_or(double a, double b) { return a != 0 || b != 0; }
+
 static int parser_new(muParserHandle_t *parser) {
   muParserHandle_t p = mupCreate(muBASETYPE_FLOAT);
   if (!p) return bfm_fail(BFM_NO_MEMORY, "no memory for the parser of a reward");
@@ -232,6 +240,8 @@ static int parser_new(muParserHandle_t *parser) {
   for (int i = 0; i < COUNT(constants); i++) {
     mupDefineConst(p, constants[i].name, constants[i].value);
   }
+  mupDefineOprt(p, OR, logical_or, 1, muOPRT_ASCT_LEFT, 1);
+  mupDefineOprt(p, AND, logical_and, 2, muOPRT_ASCT_LEFT, 1);
   *parser = p;
   return BFM_OK;
 }
@@ -667,10 +677,12 @@ enum { ARITHMETIC, COMPARISON, LOGICAL };
 static const struct {
   const char *text;
   int type;
+  const char *written;  // for muParser
 } operators[] = {
-    {"<=", COMPARISON}, {">=", COMPARISON}, {"==", COMPARISON}, {"!=", COMPARISON},
-    {"&&", LOGICAL},    {"||", LOGICAL},    {"<", COMPARISON},  {">", COMPARISON},
-    {"+", ARITHMETIC},  {"-", ARITHMETIC},  {"*", ARITHMETIC},  {"/", ARITHMETIC},
+    {"<=", COMPARISON, "<="}, {">=", COMPARISON, ">="}, {"==", COMPARISON, "=="},
+    {"!=", COMPARISON, "!="}, {"&&", LOGICAL, AND},     {"||", LOGICAL, OR},
+    {"<", COMPARISON, "<"},   {">", COMPARISON, ">"},   {"+", ARITHMETIC, "+"},
+    {"-", ARITHMETIC, "-"},   {"*", ARITHMETIC, "*"},   {"/", ARITHMETIC, "/"},
 };
 
 // what other languages write, and what it is here
@@ -708,7 +720,7 @@ static int binary(Compiler *c) {
     }
     if (operators[i].type == COMPARISON) compared = 1;
     if (operators[i].type == LOGICAL) compared = 0;
-    TRY(emit_word(c, operators[i].text));
+    TRY(emit_word(c, operators[i].written));
     c->at += strlen(operators[i].text);
   }
 }

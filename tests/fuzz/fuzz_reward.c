@@ -31,7 +31,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
   text[size] = 0;
   Reward *reward, *copy;
   if (reward_new(&reward, model, aliases, text)) {
-    if (reward || !*bfm_error() || strstr(bfm_error(), "muParser")) abort();
+    if (reward || !*bfm_error() || !strncmp(bfm_error(), "muParser", 8)) abort();
   } else {
     double value = reward_value(reward, model, data);
     if (!isfinite(value) || reward_faults(reward) > 1) abort();
