@@ -6,7 +6,7 @@
 #   make bench    speeds, as ratios to the peers
 #   make format   lay out the source by .clang-format
 #   make clean    remove what was built (not .deps, .venv)
-#   make SAN=1    with address and undefined-behaviour sanitizers, in build-san/; also: make SAN=1 test
+#   make SAN=1    all of it with address and undefined-behaviour sanitizers, in build-san/
 # CC=clang and CFLAGS="-O1 -g" change the compiler and how it optimizes; V=1 shows the commands.
 
 ifeq ($(origin CC),default)
@@ -28,9 +28,10 @@ MUJOCO := .deps/lib/libmujoco.so
 
 bfm_CPPFLAGS := -Iinclude -Isrc -isystem .deps/include $(HDF5_CFLAGS) $(CPPFLAGS)
 # clang warns where sanitizers keep it from a wanted vectorization; gcc does not know the warning
-bfm_CFLAGS := -std=gnu11 -Wall -Wextra -Wno-pass-failed -march=$(ARCH) -fPIC -fno-math-errno -fno-trapping-math -fopenmp-simd \
-              -fvisibility=hidden -pthread -MMD -MP $(CFLAGS)
-bfm_LDFLAGS := -Wl,-rpath,'$$ORIGIN/lib:$$ORIGIN/../.deps/lib' -L.deps/lib $(LDFLAGS)
+bfm_CFLAGS := -std=gnu11 -Wall -Wextra -Wno-pass-failed -march=$(ARCH) -fPIC -fno-math-errno \
+              -fno-trapping-math -fopenmp-simd -fvisibility=hidden -pthread -MMD -MP $(CFLAGS)
+RPATH := $$ORIGIN/lib:$$ORIGIN/../.deps/lib:$(CURDIR)/.deps/lib
+bfm_LDFLAGS := -Wl,-rpath,'$(RPATH)' -L.deps/lib $(LDFLAGS)
 LDLIBS := -ldnnl $(HDF5_LIBS) -lmujoco -lmuparser -lcjson -lpng -lz -lm -ldl -pthread
 
 ifeq ($(SAN),1)
@@ -80,8 +81,8 @@ cuda: $(BUILD)/libbfm_cuda.so
 
 $(BUILD)/%.cu.o: %.cu
 	@mkdir -p $(@D)
-	$(SAY) $(NVCC) -O3 -std=c++17 $(GENCODE) -Iinclude -Isrc -Xcompiler -fPIC,-Wall,-fvisibility=hidden \
-	  -MMD -MP -c $< -o $@
+	$(SAY) $(NVCC) -O3 -std=c++17 $(GENCODE) -Iinclude -Isrc -MMD -MP \
+	  -Xcompiler -fPIC,-Wall,-fvisibility=hidden -c $< -o $@
 
 $(BUILD)/libbfm_cuda.so: $(CUDA_OBJ)
 	$(SAY) $(NVCC) -shared -cudart static -o $@ $^ -lcublasLt \
@@ -93,13 +94,13 @@ $(BUILD)/libbfm_cuda.so: $(CUDA_OBJ)
 
 $(BUILD)/tests/unit/%: tests/unit/%.c $(BUILD)/libbfm.a
 	@mkdir -p $(@D)
-	$(SAY) $(CC) $(bfm_CPPFLAGS) $(bfm_CFLAGS) -MF $@.d $(bfm_LDFLAGS) -Wl,-rpath,$(CURDIR)/.deps/lib \
-	  $< -o $@ $(BUILD)/libbfm.a -lcmocka $(LDLIBS)
+	$(SAY) $(CC) $(bfm_CPPFLAGS) $(bfm_CFLAGS) -MF $@.d $(bfm_LDFLAGS) $< -o $@ \
+	  $(BUILD)/libbfm.a -lcmocka $(LDLIBS)
 
 $(BUILD)/tests/fuzz/%: tests/fuzz/%.c $(BUILD)/libbfm.a
 	@mkdir -p $(@D)
-	$(SAY) $(CC) $(bfm_CPPFLAGS) $(bfm_CFLAGS) -MF $@.d -fsanitize=fuzzer $(bfm_LDFLAGS) \
-	  -Wl,-rpath,$(CURDIR)/.deps/lib $< -o $@ $(BUILD)/libbfm.a $(LDLIBS)
+	$(SAY) $(CC) $(bfm_CPPFLAGS) $(bfm_CFLAGS) -MF $@.d -fsanitize=fuzzer $(bfm_LDFLAGS) $< -o $@ \
+	  $(BUILD)/libbfm.a $(LDLIBS)
 
 # a program's output is shown only when it fails
 RUN = mkdir -p $(BUILD)/logs; log=$(BUILD)/logs/$$(basename $$program).log; \
@@ -109,7 +110,11 @@ PYTEST = -m pytest -q -p no:cacheprovider
 HERE = BFM=$(abspath $(BUILD))/bfm BFM_BUILD=$(BUILD) PYTHONPATH=python
 FUZZ_SECONDS ?= 3
 
-test: test-unit test-fuzz test-python
+# one after the other, so that what they print does not mix
+test:
+	@$(MAKE) --no-print-directory test-unit
+	@$(MAKE) --no-print-directory test-fuzz
+	@$(MAKE) --no-print-directory test-python
 
 test-unit: $(UNIT)
 	@for program in $(UNIT); do arguments=; $(RUN); done
