@@ -18,6 +18,8 @@ typedef struct {
 
 int cli_train(int argc, char **argv);
 int cli_info(int argc, char **argv);
+int cli_tasks(int argc, char **argv);
+int cli_names(int argc, char **argv);
 int cli_bench(int argc, char **argv);
 
 // print bfm_error() as "bfm: sentence"; returns the status, which is the exit status

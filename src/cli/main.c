@@ -10,6 +10,8 @@
 static const Command commands[] = {
     {"train", "learn F, B and a policy from transitions", cli_train},
     {"info", "say what a model, a state or a dataset holds, and whether it is sound", cli_info},
+    {"tasks", "list the rewards that have a name", cli_tasks},
+    {"names", "list what a reward of a domain can be made of", cli_names},
     {"bench", "measure speeds on this machine", cli_bench},
 };
 #define COMMAND_COUNT ((int)(sizeof commands / sizeof *commands))

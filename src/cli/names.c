@@ -1,0 +1,93 @@
+// bfm names: what a reward of a domain can be made of: its aliases, the names of its model, functions.
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/cli.h"
+#include "envs/domain.h"
+#include "envs/quantities.h"
+
+typedef struct {
+  const char *domain;
+  int json;
+} Arguments;
+
+static const struct argp_option own_options[] = {
+    {"json", 'j', NULL, 0, "print one JSON object with every name", 0},
+    {0},
+};
+
+static error_t parse(int key, char *arg, struct argp_state *state) {
+  Arguments *a = state->input;
+  switch (key) {
+    case 'j': a->json = 1; return 0;
+    case ARGP_KEY_ARG:
+      if (a->domain) argp_error(state, "one domain at a time: %s or %s", a->domain, arg);
+      a->domain = arg;
+      return 0;
+    case ARGP_KEY_NO_ARGS: argp_error(state, "name a domain: bfm names walker"); return 0;
+    default: return ARGP_ERR_UNKNOWN;
+  }
+}
+
+static void print_names(const World *world) {
+  for (const Alias *alias = world->domain->aliases; alias && alias->name; alias++) {
+    printf("%-14s%-12s %s\n%27s= %s\n", "alias", alias->name, alias->help, "", alias->expression);
+  }
+  quantities_help(world->model, stdout);
+  putchar('\n');
+  reward_help(stdout);
+}
+
+static void add_name(void *context, const char *kind, const char *name, const char *help) {
+  cJSON *item = cJSON_CreateObject();
+  cJSON_AddStringToObject(item, "kind", kind);
+  cJSON_AddStringToObject(item, "name", name);
+  cJSON_AddStringToObject(item, "help", help);
+  cJSON_AddItemToArray(context, item);
+}
+
+static void print_json(const World *world) {
+  cJSON *result = cJSON_CreateObject();
+  cJSON_AddStringToObject(result, "domain", world->domain->name);
+  cJSON *aliases = cJSON_AddObjectToObject(result, "aliases");
+  for (const Alias *alias = world->domain->aliases; alias && alias->name; alias++) {
+    cJSON_AddStringToObject(aliases, alias->name, alias->expression);
+  }
+  quantities_each(world->model, add_name, cJSON_AddArrayToObject(result, "names"));
+  char *text = cJSON_PrintUnformatted(result);
+  if (text) puts(text);
+  free(text);
+  cJSON_Delete(result);
+}
+
+static int run(const Arguments *a) {
+  const Domain *domain;
+  World *world;
+  TRY(domain_find(&domain, a->domain));
+  TRY(world_new(&world, domain));
+  if (a->json)
+    print_json(world);
+  else
+    print_names(world);
+  world_free(world);
+  return BFM_OK;
+}
+
+int cli_names(int argc, char **argv) {
+  const struct argp argp = {
+      own_options,
+      parse,
+      "DOMAIN",
+      "List what a reward can name: the domain's aliases, the bodies, joints, sensors and "
+      "actuators "
+      "of its model with their parts, and the functions.\v"
+      "Names and functions make a reward: bfm prompt model.safetensors --reward 'torso.z > 1.2'\n",
+      NULL,
+      NULL,
+      NULL};
+  Arguments a = {0};
+  int status = cli_parse(&argp, argc, argv, &a);
+  if (!status && (status = run(&a))) cli_fail(status);
+  return status;
+}

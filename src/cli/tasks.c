@@ -1,0 +1,89 @@
+// bfm tasks: the rewards that have a name, of one domain or of all.
+
+#include "envs/tasks.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/cli.h"
+#include "envs/domain.h"
+
+typedef struct {
+  const char *domain;
+  int json;
+} Arguments;
+
+static const struct argp_option own_options[] = {
+    {"json", 'j', NULL, 0, "print a JSON object a task, one a line", 0},
+    {0},
+};
+
+static error_t parse(int key, char *arg, struct argp_state *state) {
+  Arguments *a = state->input;
+  switch (key) {
+    case 'j': a->json = 1; return 0;
+    case ARGP_KEY_ARG:
+      if (a->domain) argp_error(state, "one domain or all of them: %s or %s", a->domain, arg);
+      a->domain = arg;
+      return 0;
+    default: return ARGP_ERR_UNKNOWN;
+  }
+}
+
+static const char *const kinds[] = {
+    [TASK_KNOWN] = "known",
+    [TASK_NEW] = "new",
+    [TASK_PROMPT] = "prompt",
+};
+
+static void print_json(const Task *task) {
+  cJSON *item = cJSON_CreateObject();
+  cJSON_AddStringToObject(item, "domain", task->domain);
+  cJSON_AddStringToObject(item, "task", task->name);
+  cJSON_AddStringToObject(item, "kind", kinds[task->kind]);
+  cJSON_AddStringToObject(item, "help", task->help);
+  if (task->expression) cJSON_AddStringToObject(item, "reward", task->expression);
+  char *text = cJSON_PrintUnformatted(item);
+  if (text) puts(text);
+  free(text);
+  cJSON_Delete(item);
+}
+
+// a reward is shown where one domain is asked for
+static void print_task(const Task *task, int with_reward) {
+  printf("%-12s%-18s%-8s%s\n", task->domain, task->name, kinds[task->kind], task->help);
+  if (with_reward && task->expression) printf("%12s= %s\n", "", task->expression);
+}
+
+static int run(const Arguments *a) {
+  const Domain *domain = NULL;
+  if (a->domain) TRY(domain_find(&domain, a->domain));
+  for (int i = 0; domain_at(i); i++) {
+    if (domain && domain_at(i) != domain) continue;
+    const Task *task;
+    for (int k = 0; (task = task_at(domain_at(i)->name, k)); k++) {
+      if (a->json)
+        print_json(task);
+      else
+        print_task(task, domain != NULL);
+    }
+  }
+  return BFM_OK;
+}
+
+int cli_tasks(int argc, char **argv) {
+  const struct argp argp = {
+      own_options,
+      parse,
+      "[DOMAIN]",
+      "List the rewards that have a name, of one domain (with their expressions) or of all. Known "
+      "tasks are those whose agents made the datasets, new ones are asked for afterwards, prompts "
+      "are the paper's examples of what may be typed.",
+      NULL,
+      NULL,
+      NULL};
+  Arguments a = {0};
+  int status = cli_parse(&argp, argc, argv, &a);
+  if (!status && (status = run(&a))) cli_fail(status);
+  return status;
+}
