@@ -1,7 +1,7 @@
 """bfm.Agent: F, B and pi, their training step, prompting and files, as include/bfm.h has them.
 
 Shapes use the paper's letters: N rows, d the length of z, M members of F, R replicas. Options are
-those of `bfm train --help` with underscores (z_mix=0.5; lambda_=100, as lambda is a Python word).
+those of `bfm train --help` with underscores: z_mix=0.5 is --z-mix 0.5.
 """
 import ctypes
 import json
@@ -18,7 +18,7 @@ def options_json(options):
     x = x.item() if isinstance(x, (np.generic, np.ndarray)) else x
     return str(x) if isinstance(x, float) and not np.isfinite(x) else x
 
-  names = {name.rstrip("_").replace("_", "-"): value(x) for name, x in options.items()}
+  names = {name.replace("_", "-"): value(x) for name, x in options.items()}
   try:
     return json.dumps(names).encode()
   except TypeError as error:

@@ -15,8 +15,6 @@ AUTO_REGRESSIVE = ("fb-are", "fb-aware")
 ADVANTAGE_WEIGHTED = ("fb-aw", "fb-aware", "lap-aw")
 LAPLACIAN = ("lap", "lap-aw")
 PRESETS = {"paper": (1024, 512, 256), "small": (256, 128, 128)}  # hidden, feat, b_hidden
-NOISE_CLIP = 0.3
-M = 2
 
 
 @dataclass
@@ -36,16 +34,18 @@ class Options:
   weights: str = "iwis"
   target: str = "mean"
   ensemble: str = "parallel"
+  members: int = 2
   b_norm: bool = True
   adv: str = "mean"
   adv_base: str = "min"
   beta: float = 10.0
   clip: float = math.inf
   gamma: float = 0.98
-  lambda_: float = 1.0
+  ortho: float = 1.0
   lr: float = 1e-4
   polyak: float = 0.01
   sigma: float = 0.2
+  noise_clip: float = 0.3
   goal: str = ""
   mbar: int = 0
 
@@ -147,7 +147,8 @@ def net_F(p, o, s, a, z, name="F"):
   z = project(z)
   x = torch.cat([pre(p, name + ".sa", torch.cat([s, a], -1)),
                  pre(p, name + ".sz", torch.cat([s, z], -1))], -1)
-  return trunk(p, name, x, 3)
+  x = trunk(p, name, x, 3)
+  return x if x.dim() == 3 else x[None]
 
 
 def net_pi(p, o, s, z):
@@ -208,10 +209,11 @@ def shapes(o):
     add(f"{name}.trunk.{layers}", n_out, hidden, last)
 
   obs, act, d, goal, h = o.obs_dim, o.act_dim, o.d, len(o.columns), o.b_hidden
-  lead = (M,) if o.ensemble == "parallel" else ()
+  members = (o.members,) if o.members > 1 else ()
+  lead = members if o.ensemble == "parallel" else ()
   add_pre(o.F + ".sa", obs + act, o.hidden, o.feat, lead)
   add_pre(o.F + ".sz", obs + d, o.hidden, o.feat, lead)
-  add_trunk(o.F, 2 * o.feat, o.hidden, 3, d, lead, (M,))
+  add_trunk(o.F, 2 * o.feat, o.hidden, 3, d, lead, members)
   add_pre("pi.s", obs, o.hidden, o.feat)
   add_pre("pi.sz", obs + d, o.hidden, o.feat)
   add_trunk("pi", 2 * o.feat, o.hidden, 4, act)
@@ -225,6 +227,7 @@ def shapes(o):
     add_pre("V.s", goal, h, h)
     add_pre("V.sz", goal, h, h)
     add_trunk("V", 2 * h, h, 2, o.mbar)
+  # phi has no target: psi's is built from phi online
   targets = {name.replace(".", "_target.", 1): shape for name, shape in result.items()
              if not name.startswith(("pi.", "phi."))}
   return {**result, **targets}
@@ -253,9 +256,9 @@ def initial(o, seed=0):
 # ---------------------------------- losses -------------------------------------------------------
 
 
-def sample(mean, noise, sigma):
+def sample(mean, noise, o):
   """An action around the policy's mean; its gradient passes the last clip straight through."""
-  action = mean + (sigma * noise).clamp(-NOISE_CLIP, NOISE_CLIP)
+  action = mean + (o.sigma * noise).clamp(-o.noise_clip, o.noise_clip)
   return action.clamp(-1, 1).detach() + (action - action.detach())
 
 
@@ -276,9 +279,9 @@ def pairs(x, y):
 
 def off_diagonal_mean(x):
   """Mean over j != k (and the groups) of [.., I, J, J]."""
-  J = x.shape[-1]
-  off = ~torch.eye(J, dtype=torch.bool, device=x.device)
-  return x[..., off].mean((-1, -2))
+  I, J = x.shape[-3:-1]
+  diagonal = torch.eye(J, dtype=torch.bool, device=x.device)
+  return x.masked_fill(diagonal, 0).sum((-1, -2, -3)) / (I * J * (J - 1))
 
 
 def diagonal_mean(x):
@@ -303,7 +306,7 @@ def advantage_weights(A, o):
 def actor_loss(p, fixed, o, Q, s, a, z, noise):
   """TD3 or advantage weighting. Q: F(s, a, z).z [M, N]; F's parameters are held fixed here."""
   mean = net_pi(p, o, s, z)
-  a_pi = sample(mean, noise, o.sigma)
+  a_pi = sample(mean, noise, o)
   if o.algo not in ADVANTAGE_WEIGHTED:
     return -(net_F(fixed, o, s, a_pi, z, o.F) * z).sum(-1).min(0).values.mean()
   with torch.no_grad():
@@ -318,7 +321,7 @@ def losses(p, o, s, a, s2, discount, z, noise_next, noise_pi):
   fixed = {name: value.detach() for name, value in p.items()}
   z = project(z)
   gamma = o.gamma * discount
-  a2 = sample(net_pi(fixed, o, s2, z), noise_next, o.sigma)
+  a2 = sample(net_pi(fixed, o, s2, z), noise_next, o)
   F = net_F(p, o, s, a, z, o.F)
   F_next = net_F(fixed, o, s2, a2, z, o.F + "_target")
   B = net_B(p, o, s2, z, o.B)
@@ -327,7 +330,7 @@ def losses(p, o, s, a, s2, discount, z, noise_next, noise_pi):
 
   if o.laplacian:
     lap = ((net_B(p, o, s, z, o.B) - B) ** 2).sum(-1).mean()
-    features = o.lambda_ * ortho + lap
+    features = o.ortho * ortho + lap
     target = (B.detach() * z).sum(-1) + gamma * over_members((F_next * z).sum(-1), o.target)
     critic = 0.5 * (((F * z).sum(-1) - target) ** 2).mean(1).sum()
     named = {"psi": critic, "lap": lap, "ortho": ortho}
@@ -341,7 +344,7 @@ def losses(p, o, s, a, s2, discount, z, noise_next, noise_pi):
                               groups(net_V(fixed, o, s2, "V_target"), I))
     error = products - groups(gamma[:, None], I) * target
     critic = (0.5 * off_diagonal_mean(error ** 2) - diagonal_mean(products)).sum()
-    features = o.lambda_ * ortho
+    features = o.ortho * ortho
     named = {"fb": critic, "ortho": ortho}
 
   named["actor"] = actor_loss(p, fixed, o, (F.detach() * z).sum(-1), s, a, z, noise_pi)

@@ -1,4 +1,4 @@
-"""The referee itself: its formulas against sums written out term by term, before it judges others."""
+"""The referee itself: its formulas against sums written out term by term."""
 import math
 
 import numpy as np
@@ -135,7 +135,7 @@ def test_each_loss_moves_its_own_networks(algo):
 
 def test_the_actors_gradient_passes_the_last_clip_but_not_the_noise():
   mean = torch.tensor([0.95, 0.0], dtype=torch.float64, requires_grad=True)
-  action = reference.sample(mean, torch.tensor([9.0, -9.0]), 0.2)
+  action = reference.sample(mean, torch.tensor([9.0, -9.0]), Options(OBS, ACT))
   assert action.tolist() == pytest.approx([1.0, -0.3])
   action.sum().backward()
   assert mean.grad.tolist() == [1.0, 1.0]
