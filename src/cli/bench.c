@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "agents/config.h"
+#include "cli/bench.h"
 #include "cli/cli.h"
 #include "core/nearest.h"
 #include "core/progress.h"
@@ -125,11 +126,19 @@ static int bench_step(const Arguments *a) {
   return status;
 }
 
+// ---------------------------------- the table ----------------------------------------------------
+
+static int run_sim(const Arguments *a) { return bench_sim(a->measure.seconds, a->json); }
+
+static int run_reward(const Arguments *a) { return bench_reward(a->measure.seconds, a->json); }
+
 static const struct {
   const char *name, *help;
   int (*run)(const Arguments *a);
 } benches[] = {
     {"step", "training steps a second", bench_step},
+    {"sim", "control steps a second, beside MuJoCo alone", run_sim},
+    {"reward", "rewards of 100,000 stored states", run_reward},
 };
 #define BENCH_COUNT ((int)(sizeof benches / sizeof *benches))
 
@@ -155,8 +164,9 @@ int cli_bench(int argc, char **argv) {
   const struct argp argp = {
       own_options,
       parse,
-      "step",
-      "Measure how fast this machine is: step, the training step on random data.\v"
+      "step|sim|reward",
+      "Measure how fast this machine is: step, the training step on random data; sim, control steps "
+      "beside MuJoCo alone; reward, rewards of stored states.\v"
       "Examples:\n"
       "  bfm bench step --preset small\n"
       "  bfm bench step --algo fb --batch 512 --device cuda --precision bf16 --json\n",
