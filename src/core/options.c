@@ -143,10 +143,11 @@ static void get_int(const Option *option, const void *field, char *out, size_t s
 
 // the shortest text that reads back to the same double
 static void real_text(double value, char *out, size_t size) {
-  for (int digits = 6; digits <= 17; digits++) {
-    snprintf(out, size, "%.*g", digits, value);
-    if (strtod(out, NULL) == value) break;
-  }
+  char text[32];
+  int digits = 6;
+  do snprintf(text, sizeof text, "%.*g", digits, value);
+  while (strtod(text, NULL) != value && ++digits <= 17);
+  snprintf(out, size, "%s", text);
 }
 
 static void get_real(const Option *option, const void *field, char *out, size_t size) {
