@@ -121,11 +121,12 @@ static void normalize_z(Ops *ops, const NormalizeZ *x) {
 // ------------------------------- evaluation-based sampling ---------------------------------------
 
 __global__ void es_sample_kernel(const EsSample x) {
-  int64_t i = thread_index(), n = x.samples * x.act_dim;
-  if (i >= x.rows * n) return;
-  float noise = random_normal(x.seed, STREAM_ES, x.step, x.first_row * n + i);
-  float a = x.mu[i / n * x.act_dim + i % x.act_dim] + x.sigma * noise;
-  x.out[i] = fminf(fmaxf(a, -1.0f), 1.0f);
+  int64_t at = thread_index(), j = at % x.act_dim, i = at / x.act_dim % x.rows;
+  int64_t k = at / x.act_dim / x.rows;
+  if (k >= x.samples) return;
+  int64_t draw = ((x.first_row + i) * x.samples + k) * x.act_dim + j;
+  float a = x.mu[i * x.act_dim + j] + x.sigma * random_normal(x.seed, STREAM_ES, x.step, draw);
+  x.out[at] = fminf(fmaxf(a, -1.0f), 1.0f);
 }
 
 static void es_sample(Ops *ops, const EsSample *x) {
@@ -141,7 +142,7 @@ __global__ void es_pick_kernel(const EsPick x) {
   int64_t winner = 0;
   for (int64_t k = lane_index(); k < x.samples; k += 32) {
     float q = 0;
-    for (int64_t m = 0; m < x.members; m++) q += x.q[m * x.q_stride + row * x.samples + k];
+    for (int64_t m = 0; m < x.members; m++) q += x.q[m * x.q_stride + k * x.rows + row];
     if (q > best) best = q, winner = k;
   }
   for (int i = 16; i > 0; i /= 2) {
@@ -149,7 +150,7 @@ __global__ void es_pick_kernel(const EsPick x) {
     int64_t theirs = __shfl_xor_sync(0xffffffffu, winner, i);
     if (other > best || (other == best && theirs < winner)) best = other, winner = theirs;
   }
-  const float *from = x.candidates + (row * x.samples + winner) * x.act_dim;
+  const float *from = x.candidates + (winner * x.rows + row) * x.act_dim;
   for (int64_t j = lane_index(); j < x.act_dim; j += 32) x.act[row * x.act_dim + j] = from[j];
 }
 

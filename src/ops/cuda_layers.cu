@@ -325,7 +325,8 @@ __global__ void pack_kernel(const Pack x) {
   if (i >= x.groups * x.rows * width) return;
   int64_t col = i % width, from = i / width, row = from % x.rows, g = from / x.rows;
   if (col >= x.a_cols && !x.b) return;
-  float v = col < x.a_cols ? x.a[from * x.a_cols + col] : x.b[from * x.b_cols + col - x.a_cols];
+  int64_t a_rows = x.a_rows ? x.a_rows : x.rows, from_a = g * a_rows + row % a_rows;
+  float v = col < x.a_cols ? x.a[from_a * x.a_cols + col] : x.b[from * x.b_cols + col - x.a_cols];
   for (int64_t copy = 0; copy < x.copies; copy++) {
     put((T *)x.out + ((g * x.copies + copy) * x.row_stride + x.row0 + row) * width + col, v);
   }

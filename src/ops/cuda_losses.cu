@@ -15,9 +15,9 @@ static dim3 grid_batch(int64_t n, int64_t rows, int64_t replicas) {
 __global__ void row_dot_kernel(const RowDot x) {
   int64_t row = warp_index();
   if (row >= x.replicas * x.members * x.rows) return;
-  int64_t g = row / x.rows, i = row % x.rows;
+  int64_t g = row / x.rows, i = row % x.rows, z_rows = x.z_rows ? x.z_rows : x.rows;
   const float *a = x.a + (g * x.row_stride + i) * x.d;
-  const float *z = x.z + (g / x.members * x.rows + i) * x.d;
+  const float *z = x.z + (g / x.members * z_rows + i % z_rows) * x.d;
   float sum = 0;
   for (int64_t j = lane_index(); j < x.d; j += 32) sum += a[j] * z[j];
   sum = warp_sum(sum);
