@@ -165,8 +165,8 @@ int cli_bench(int argc, char **argv) {
       own_options,
       parse,
       "step|sim|reward",
-      "Measure how fast this machine is: step, the training step on random data; sim, control steps "
-      "beside MuJoCo alone; reward, rewards of stored states.\v"
+      "Measure how fast this machine is: step, the training step on random data; sim, control "
+      "steps beside MuJoCo alone; reward, rewards of stored states.\v"
       "Examples:\n"
       "  bfm bench step --preset small\n"
       "  bfm bench step --algo fb --batch 512 --device cuda --precision bf16 --json\n",

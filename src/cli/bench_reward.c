@@ -1,4 +1,4 @@
-// bfm bench reward: the rewards of 100,000 stored states, over all cores, compiled anew each time as
+// bfm bench reward: the rewards of 100,000 stored states over all cores, compiled anew each time as
 // when a user types one.
 
 #include <stdio.h>

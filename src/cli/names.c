@@ -1,4 +1,4 @@
-// bfm names: what a reward of a domain can be made of: its aliases, the names of its model, functions.
+// bfm names: what a reward of a domain can be made of: aliases, the names of its model, functions.
 
 #include <stdlib.h>
 #include <string.h>
@@ -32,10 +32,11 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
 
 static void print_names(const World *world) {
   for (const Alias *alias = world->domain->aliases; alias && alias->name; alias++) {
-    printf("%-14s%-12s %s\n%27s= %s\n", "alias", alias->name, alias->help, "", alias->expression);
+    printf("%-16s%s\n%16s= %s\n", alias->name, alias->help, "", alias->expression);
   }
-  quantities_help(world->model, stdout);
   putchar('\n');
+  quantities_help(world->model, stdout);
+  puts("\nOperators, functions and constants:");
   reward_help(stdout);
 }
 

@@ -209,21 +209,22 @@ typedef struct {
 // the first row of a kind is what the bare name means
 static const Attribute attributes[] = {
     {FRAME, "pos", "x y z", 3, read_pos, POSITION, "position of the origin"},
-    {FRAME, "vel", "vx vy vz", 3, read_vel, VELOCITY, "velocity of the origin, world axes"},
-    {FRAME, "angvel", "wx wy wz", 3, read_angvel, VELOCITY, "angular velocity, world axes"},
+    {FRAME, "vel", "vx vy vz", 3, read_vel, VELOCITY, "velocity of the origin"},
+    {FRAME, "angvel", "wx wy wz", 3, read_angvel, VELOCITY, "angular velocity"},
     {FRAME, "mat", "xx xy xz yx yy yz zx zy zz", 9, read_mat, POSITION,
-     "rotation matrix: zx zy zz are the heights of its own axes"},
+     "rotation matrix; zz: is it upright"},
     {BODY, "com", "com.x com.y com.z", 3, read_com, POSITION | NEEDS_COM,
-     "centre of mass of the body and all it carries"},
-    {BODY, "com.vel", "com.vx com.vy com.vz", 3, read_com_vel, VELOCITY, "its velocity"},
+     "centre of mass of it and all it carries"},
+    {BODY, "com.vel", "com.vx com.vy com.vz", 3, read_com_vel, VELOCITY,
+     "velocity of this centre of mass"},
     {BODY, "angmom", "angmom.x angmom.y angmom.z", 3, read_angmom, VELOCITY,
      "angular momentum about it"},
 
-    {HINGE, "q", "q", 1, read_hinge_pos, 0, "angle (rad) or distance (m); the bare name too"},
-    {HINGE, "v", "v", 1, read_hinge_vel, 0, "its velocity"},
+    {HINGE, "q", "q", 1, read_hinge_pos, 0, "angle or distance; the bare name too"},
+    {HINGE, "v", "v", 1, read_hinge_vel, 0, "velocity of the joint"},
     {FREE, "pos", "x y z", 3, read_joint_pos, 0, "position"},
     {BALL | FREE, "quat", "qw qx qy qz", 4, read_joint_quat, 0, "orientation, a quaternion"},
-    {FREE, "vel", "vx vy vz", 3, read_joint_vel, 0, "velocity, world axes"},
+    {FREE, "vel", "vx vy vz", 3, read_joint_vel, 0, "velocity"},
     {BALL | FREE, "angvel", "wx wy wz", 3, read_joint_angvel, 0, "angular velocity, own axes"},
 
     {ACTUATOR, "u", "u", 1, read_ctrl, 0, "control"},
@@ -560,7 +561,7 @@ void quantities_each(const mjModel *m, QuantityEach *each, void *context) {
 }
 
 #define PAGE_WIDTH 100
-#define INDENT 14
+#define INDENT 16
 
 // names of a kind, wrapped
 static void print_names(const mjModel *m, const Kind *kind, FILE *out) {
@@ -571,13 +572,13 @@ static void print_names(const mjModel *m, const Kind *kind, FILE *out) {
     char text[NAME_SIZE];
     quantity_typed_name(text, sizeof text, name);
 
-    int width = (int)strlen(text) + 1;
-    if (column && column + width > PAGE_WIDTH) {
-      fprintf(out, "\n%*s", INDENT, "");
-      column = INDENT;
+    if (!column) {
+      column = fprintf(out, "%-*s%s", INDENT, kind->title, text);
+    } else if (column + 1 + (int)strlen(text) > PAGE_WIDTH) {
+      column = fprintf(out, "\n%*s%s", INDENT, "", text) - 1;
+    } else {
+      column += fprintf(out, " %s", text);
     }
-    if (!column) column = fprintf(out, "%-*s", INDENT, kind->title);
-    column += fprintf(out, "%s ", text);
   }
   if (column) fputc('\n', out);
 }
@@ -588,9 +589,16 @@ static int kind_is_present(const mjModel *m, const Kind *kind) {
   return present;
 }
 
+static void print_part(FILE *out, const char *of, const char *parts, const char *whole,
+                       const char *help) {
+  fprintf(out, "%-*s%-28s %-16s%s\n", INDENT, of, parts, whole, help);
+}
+
 void quantities_help(const mjModel *m, FILE *out) {
   for (int k = 0; k < COUNT(kinds); k++) print_names(m, &kinds[k], out);
 
+  fputs("\nTheir parts, after a dot (torso.z); all of a vector where functions take vectors:\n",
+        out);
   int shown = 0;
   for (int k = 0; k < COUNT(kinds); k++) {
     if (!kind_is_present(m, &kinds[k])) continue;
@@ -598,24 +606,22 @@ void quantities_help(const mjModel *m, FILE *out) {
       const Attribute *row = &attributes[a];
       if (!(row->kinds & kinds[k].kind) || shown & 1 << a) continue;
       shown |= 1 << a;
-
-      const char *of = row->kinds == FRAME ? "place" : kinds[k].prefix;
-      char parts[NAME_SIZE];
-      snprintf(parts, sizeof parts, "%s%s%s", row->components, row->size > 1 ? "; all: " : "",
-               row->size > 1 ? row->name : "");
-      fprintf(out, "%-*s%-48s %s\n", INDENT, of, parts, row->help);
+      const char *of = row->kinds == FRAME ? "body site geom" : kinds[k].prefix;
+      print_part(out, of, row->components, row->size > 1 ? row->name : "", row->help);
     }
   }
-  fprintf(out, "%-*s%-48s %s\n", INDENT, "sensor", "the bare name, or x y z, or 0 1 2 ...",
-          "its reading");
+  print_part(out, "sensor", "x y z, or 0 1 2 ...", "the bare name", "what it reads");
 
-  char name[NAME_SIZE];
+  char name[NAME_SIZE], parts[NAME_SIZE], of[2 * NAME_SIZE];
   const char *robot = mj_id2name(m, mjOBJ_BODY, robot_body(m));
   quantity_typed_name(name, sizeof name, robot ? robot : "");
-  fprintf(out, "%-*s%-48s of the whole robot (%s)\n", INDENT, "robot",
-          "com.x ... com.vx ... angmom.x ...", name);
+  snprintf(of, sizeof of, "of the whole robot (%s)", name);
+  fputs("\nWithout a name before them:\n", out);
+  print_part(out, "", "com.x com.vx angmom.x ...", "com com.vel", of);
   for (int i = 0; i < COUNT(arrays); i++) {
-    fprintf(out, "%-*s%-48s %s (%d)\n", INDENT, "array", arrays[i].name, arrays[i].help,
-            array_size(m, i));
+    int size = array_size(m, i);
+    if (!size) continue;
+    snprintf(parts, sizeof parts, "%s.0 ... .%d", arrays[i].name, size - 1);
+    print_part(out, "", parts, arrays[i].name, arrays[i].help);
   }
 }

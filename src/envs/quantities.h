@@ -1,4 +1,4 @@
-// Named quantities of a MuJoCo model: "torso.z", "head.vz", "com.vx", "right_knee", "velocimeter.x".
+// Named quantities of a MuJoCo model: "torso.z", "head.vz", "com.vx", "right_knee", "imu_gyro.x".
 // A name is resolved once into a source (what to read of mjData) and a place in what it reads, so
 // that the numbers of one vector are computed together and reading costs no lookup.
 

@@ -1,4 +1,4 @@
-// The reward language. A recursive descent over the typed expression checks all of it (so that every
+// The reward language. A recursive descent over the typed expression checks all of it (so that an
 // error can point at its place), resolves the names and writes the same expression with numbered
 // variables for muParser, which only evaluates. A vector inside a function over vectors is spelled
 // out: norm(hand - target) is read three times and becomes norm(q0 - q3, q1 - q4, q2 - q5).
@@ -164,8 +164,7 @@ typedef struct {
 
 static const Function functions[] = {
     TOLERANCE_ROW("tolerance", gaussian, 0,
-                  "(x, lo, hi, margin, value_at_margin): 1 in [lo, hi], falling to value_at_margin "
-                  "(0.1) at margin"),
+                  "(x, lo, hi, margin, value): 1 in [lo, hi], falling to value (0.1) at margin"),
     TOLERANCE_ROW("tolerance_gaussian", gaussian, 0, "the same"),
     TOLERANCE_ROW("tolerance_linear", linear, ZERO_ALLOWED, "a straight line to 0"),
     TOLERANCE_ROW("tolerance_quadratic", quadratic, ZERO_ALLOWED, "a parabola to 0"),
@@ -213,8 +212,7 @@ static const struct {
 #define COUNT(table) ((int)(sizeof(table) / sizeof *(table)))
 
 void reward_help(FILE *out) {
-  fprintf(out, "%-24s+ - * / ^, < <= > >= == !=, && || !, condition ? a : b, parentheses\n",
-          "operators");
+  fprintf(out, "%-24s+ - * / ^  < <= > >= == !=  && || !  condition ? a : b  ( )\n", "operators");
   for (int i = 0; i < COUNT(functions); i++) {
     fprintf(out, "%-24s%s\n", functions[i].name, functions[i].help);
   }

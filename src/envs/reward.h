@@ -1,6 +1,6 @@
 // The reward language: one arithmetic expression over named quantities of a MuJoCo model.
 // Built-in tasks, the paper's prompts and what a user types are all compiled here. An expression is
-// checked and its names are resolved once, against a model; muParser then evaluates it state by state.
+// checked and its names are resolved once, against a model; muParser evaluates it state by state.
 // docs/rewards.md describes the language.
 
 #ifndef BFM_ENVS_REWARD_H
