@@ -131,6 +131,10 @@ static int load(World *world) {
   TRY(compile(world, path));
   TRY(resolve(world));
 
+  if (world->domain->obs_dim > OBS_MAX || world->model->nu > CTRL_MAX) {
+    return bfm_fail(BFM_BAD_FILE, "%s observes %d numbers and has %d controls: too many",
+                    world->domain->name, world->domain->obs_dim, (int)world->model->nu);
+  }
   world->resting = mj_copyModel(NULL, world->model);
   if (!world->resting) return bfm_fail(BFM_NO_MEMORY, "no memory for %s", world->domain->name);
   world->resting->opt.disableflags |= mjDSBL_ACTUATION;
@@ -157,6 +161,16 @@ void world_free(World *world) {
   if (world->resting) mj_deleteModel(world->resting);
   if (world->model) mj_deleteModel(world->model);
   free(world);
+}
+
+void world_update(const World *world, mjData *data) {
+  const mjModel *model = world->model;
+  mj_kinematics(model, data);
+  mj_comPos(model, data);
+  mj_sensorPos(model, data);
+  mj_comVel(model, data);
+  data->flg_subtreevel = 0;
+  mj_sensorVel(model, data);
 }
 
 void world_step(const World *world, mjData *data, int substeps) {

@@ -10,7 +10,11 @@
 #include "envs/draw.h"
 #include "envs/reward.h"
 
-#define DOMAIN_NAMES 16
+enum {
+  DOMAIN_NAMES = 16,  // a domain's limits: elements it looks up, numbers it observes, controls
+  OBS_MAX = 128,
+  CTRL_MAX = 32,
+};
 
 typedef struct World World;
 
@@ -69,8 +73,12 @@ static inline const double *world_sensor(const World *world, const mjData *data,
   return data->sensordata + world->model->sensor_adr[world->ids[name]];
 }
 
-// dm_control's legacy step: the first substep uses what is already computed of the present state, and
-// in the end positions and velocities are those of the new state, forces those of the last substep
+// positions, velocities and their sensors of the state in data; forces, accelerations and their
+// sensors stay what the last physics step made them, as after dm_control's legacy step
+void world_update(const World *world, mjData *data);
+
+// dm_control's legacy step: the first substep uses what is already computed in data, and in the end
+// all but forces is that of the new state
 void world_step(const World *world, mjData *data, int substeps);
 
 // ---------------------------------- shared by domains --------------------------------------------

@@ -170,29 +170,30 @@ static void give(Asked *asked, Reward *reward) {
   pthread_mutex_unlock(&asked->env->shelf_lock);
 }
 
-static void read_expression(const World *world, mjData *data, int i, const double *before,
+static void read_expression(const World *world, mjData *data, int i, const double *qpos,
                             void *context) {
   Asked *asked = context;
-  (void)before;
+  (void)qpos;
   Reward *reward = take(asked);
   if (!reward) return;
+  if (reward_stage(reward) < REWARD_FORCE) reward_forward(reward, world->model, data);
   asked->out[i] = reward_value(reward, world->model, data);
   give(asked, reward);
 }
 
-static void read_step(const World *world, mjData *data, int i, const double *before,
-                      void *context) {
+static void read_step(const World *world, mjData *data, int i, const double *qpos, void *context) {
   Asked *asked = context;
-  asked->out[i] = world->domain->step_reward(world, data, before);
+  asked->out[i] = world->domain->step_reward(world, data, qpos);
 }
 
 int bfm_env_reward(bfm_env *env, const char *text, double *rewards) {
   const Task *task = task_find(env->world->domain->name, text);
   Asked asked = {.env = env, .out = rewards};
-  if (task && !task->expression) return sim_read(env->sim, read_step, &asked);
+  if (task && !task->expression) return sim_read(env->sim, SIM_STATE, read_step, &asked);
 
   TRY(compile(env, task ? task->expression : text, &asked.compiled));
-  TRY(sim_read(env->sim, read_expression, &asked));
+  SimNeed need = reward_stage(asked.compiled->original) < REWARD_FORCE ? SIM_STATE : SIM_FORCES;
+  TRY(sim_read(env->sim, need, read_expression, &asked));
   return asked.failed ? bfm_fail(BFM_NO_MEMORY, "no memory for copies of a reward") : BFM_OK;
 }
 

@@ -12,19 +12,22 @@ struct Sim {
   const World *world;
   mjBatch *batch;
   int n;
-  int size;  // of a state: nq + nv + na
+  int nstate;    // of a row of MuJoCo's whole state: time, qpos, qvel, act, warm start, controls, …
+  int qpos_at;   // of qpos in a row
   uint64_t seed;
 
   uint32_t *episode;  // [n] resets so far: the counter of an environment's random numbers
   int *steps;         // [n] control steps of this episode
+  uint8_t *stepped;   // [n] whether the present state came from a step that began at before
   uint8_t *ended;     // [n] bfm_ended bits
   double *obs;        // [n, obs_dim]
-  double *before;     // [n, size] the states the last step began with
+  double *before;     // [n, nstate] where the last step began
   int *ids;           // [n] scratch: the simulations of a call
   int64_t diverged;
 
   // arguments of the call under way
   const double *qpos, *qvel, *act, *actions;
+  SimNeed need;
   SimRead read;
   void *context;
 };
@@ -34,31 +37,38 @@ int sim_new(Sim **out, const World *world, int n, uint64_t seed, int threads) {
   if (n < 1 || n > 1 << 20) {
     return bfm_fail(BFM_BAD_ARGUMENT, "the number of environments must be 1 to 1048576, not %d", n);
   }
-  const mjModel *model = world->model;
+  if (threads < 0 || threads > 4096) {
+    return bfm_fail(BFM_BAD_ARGUMENT, "the number of threads must be 0 to 4096, not %d", threads);
+  }
   Sim *sim = calloc(1, sizeof *sim);
   if (!sim) return bfm_fail(BFM_NO_MEMORY, "no memory for a simulation");
   sim->world = world;
   sim->n = n;
-  sim->size = model->nq + model->nv + model->na;
   sim->seed = seed;
-  sim->episode = calloc(n, sizeof *sim->episode);
-  sim->steps = calloc(n, sizeof *sim->steps);
-  sim->ended = calloc(n, sizeof *sim->ended);
-  sim->obs = calloc((size_t)n * world->domain->obs_dim, sizeof *sim->obs);
-  sim->before = calloc((size_t)n * sim->size, sizeof *sim->before);
-  sim->ids = calloc(n, sizeof *sim->ids);
 
   char error[256] = "";
   mjBatchConfig config;
   mjb_defaultConfig(&config);
   config.nthread = threads;
-  config.persistent = 1;
-  sim->batch = mjb_makeBatch(model, n, &config, error, sizeof error);
-  if (!sim->batch || !sim->episode || !sim->steps || !sim->ended || !sim->obs || !sim->before ||
+  sim->batch = mjb_makeBatch(world->model, n, &config, error, sizeof error);
+  if (!sim->batch) {
+    sim_free(sim);
+    return bfm_fail(BFM_NO_MEMORY, "%d environments cannot be made: %s", n, error);
+  }
+  sim->nstate = mjb_nstate(sim->batch);
+  sim->qpos_at = (int)(mjb_stateComponent(sim->batch, mjSTATE_QPOS, NULL) - mjb_state(sim->batch));
+
+  sim->episode = calloc(n, sizeof *sim->episode);
+  sim->steps = calloc(n, sizeof *sim->steps);
+  sim->stepped = calloc(n, sizeof *sim->stepped);
+  sim->ended = calloc(n, sizeof *sim->ended);
+  sim->obs = calloc((size_t)n * world->domain->obs_dim, sizeof *sim->obs);
+  sim->before = calloc((size_t)n * sim->nstate, sizeof *sim->before);
+  sim->ids = calloc(n, sizeof *sim->ids);
+  if (!sim->episode || !sim->steps || !sim->stepped || !sim->ended || !sim->obs || !sim->before ||
       !sim->ids) {
     sim_free(sim);
-    return bfm_fail(BFM_NO_MEMORY, "no memory for %d environments%s%s", n, *error ? ": " : "",
-                    error);
+    return bfm_fail(BFM_NO_MEMORY, "no memory for %d environments", n);
   }
   *out = sim;
   return BFM_OK;
@@ -69,6 +79,7 @@ void sim_free(Sim *sim) {
   if (sim->batch) mjb_deleteBatch(sim->batch);
   free(sim->episode);
   free(sim->steps);
+  free(sim->stepped);
   free(sim->ended);
   free(sim->obs);
   free(sim->before);
@@ -78,28 +89,42 @@ void sim_free(Sim *sim) {
 
 // ---------------------------------- one simulation -----------------------------------------------
 
-static void load_state(const World *world, mjData *data, const double *qpos, const double *qvel,
-                       const double *act) {
-  const mjModel *model = world->model;
+static double *before_of(Sim *sim, int i) { return sim->before + (size_t)i * sim->nstate; }
+
+static double *obs_of(Sim *sim, int i) {
+  return sim->obs + (size_t)i * sim->world->domain->obs_dim;
+}
+
+static void reset_one(const mjModel *model, mjData *data, int i, void *context) {
+  Sim *sim = context;
+  const World *world = sim->world;
+  Draw draw = draw_new(sim->seed, i, sim->episode[i]);
   mj_resetData(model, data);
-  if (qpos) mju_copy(data->qpos, qpos, model->nq);
-  if (qvel) mju_copy(data->qvel, qvel, model->nv);
-  if (act) mju_copy(data->act, act, model->na);
   mj_forward(world->resting, data);
+  world->domain->reset(world, data, &draw);
+  data->time = 0;
+  mj_forward(world->resting, data);
+  world->domain->observe(world, data, obs_of(sim, i));
 }
 
-static double *save_before(Sim *sim, int i, const mjData *data) {
-  const mjModel *model = sim->world->model;
-  double *state = sim->before + (size_t)i * sim->size;
-  mju_copy(state, data->qpos, model->nq);
-  mju_copy(state + model->nq, data->qvel, model->nv);
-  mju_copy(state + model->nq + model->nv, data->act, model->na);
-  return state;
+static void set_one(const mjModel *model, mjData *data, int i, void *context) {
+  Sim *sim = context;
+  const World *world = sim->world;
+  mj_resetData(model, data);
+  mju_copy(data->qpos, sim->qpos + (size_t)i * model->nq, model->nq);
+  if (sim->qvel) mju_copy(data->qvel, sim->qvel + (size_t)i * model->nv, model->nv);
+  if (sim->act) mju_copy(data->act, sim->act + (size_t)i * model->na, model->na);
+  mj_forward(world->resting, data);
+  world->domain->observe(world, data, obs_of(sim, i));
 }
 
-static void observe(Sim *sim, int i, const mjData *data) {
-  const Domain *domain = sim->world->domain;
-  domain->observe(sim->world, data, sim->obs + (size_t)i * domain->obs_dim);
+static void set_controls(const World *world, mjData *data, const double *action) {
+  const mjModel *model = world->model;
+  for (int u = 0; u < model->nu; u++) {
+    double lo = model->actuator_ctrlrange[2 * u], hi = model->actuator_ctrlrange[2 * u + 1];
+    double control = world->domain->scaled ? lo + (action[u] + 1) / 2 * (hi - lo) : action[u];
+    data->ctrl[u] = fmin(fmax(control, lo), hi);
+  }
 }
 
 static int has_warning(const mjData *data) {
@@ -116,71 +141,45 @@ static int all_finite(const double *x, int count) {
   return 1;
 }
 
-static void reset_one(const mjModel *model, mjData *data, int i, void *context) {
-  Sim *sim = context;
-  (void)model;
-  Draw draw = draw_new(sim->seed, i, sim->episode[i]);
-  load_state(sim->world, data, NULL, NULL, NULL);
-  sim->world->domain->reset(sim->world, data, &draw);
-  data->time = 0;
-  mj_forward(sim->world->resting, data);
-  save_before(sim, i, data);
-  observe(sim, i, data);
-}
-
-static void set_one(const mjModel *model, mjData *data, int i, void *context) {
-  Sim *sim = context;
-  load_state(sim->world, data, sim->qpos + (size_t)i * model->nq,
-             sim->qvel ? sim->qvel + (size_t)i * model->nv : NULL,
-             sim->act ? sim->act + (size_t)i * model->na : NULL);
-  save_before(sim, i, data);
-  observe(sim, i, data);
-}
-
-static void set_controls(const World *world, mjData *data, const double *action) {
-  const mjModel *model = world->model;
-  for (int u = 0; u < model->nu; u++) {
-    double lo = model->actuator_ctrlrange[2 * u], hi = model->actuator_ctrlrange[2 * u + 1];
-    double control = world->domain->scaled ? lo + (action[u] + 1) / 2 * (hi - lo) : action[u];
-    data->ctrl[u] = fmin(fmax(control, lo), hi);
-  }
-}
-
 static void step_one(const mjModel *model, mjData *data, int i, void *context) {
   Sim *sim = context;
   const World *world = sim->world;
   const Domain *domain = world->domain;
-  const double *before = save_before(sim, i, data);
+  double obs[OBS_MAX];
 
   memset(data->warning, 0, sizeof data->warning);
   set_controls(world, data, sim->actions + (size_t)i * model->nu);
-  world_step(world, data, domain->substeps);
+  for (int k = 0; k < domain->substeps; k++) mj_step(model, data);
+  world_update(world, data);
+  domain->observe(world, data, obs);
 
-  observe(sim, i, data);
-  if (has_warning(data) || !all_finite(sim->obs + (size_t)i * domain->obs_dim, domain->obs_dim)) {
-    load_state(world, data, before, before + model->nq, before + model->nq + model->nv);
-    observe(sim, i, data);
+  if (has_warning(data) || !all_finite(obs, domain->obs_dim)) {
+    mj_setState(model, data, before_of(sim, i), mjSTATE_INTEGRATION);
     sim->ended[i] = BFM_ENDED_DIVERGED;
+    sim->stepped[i] = 0;
     return;
   }
-
+  mju_copy(obs_of(sim, i), obs, domain->obs_dim);
   sim->steps[i]++;
+  sim->stepped[i] = 1;
   sim->ended[i] = (domain->terminated && domain->terminated(world, data) ? BFM_ENDED_TERMINATED : 0) |
                   (sim->steps[i] >= domain->episode_steps ? BFM_ENDED_TIME : 0);
 }
 
-// after an error of MuJoCo: compute the old state anew, whatever the error left half done
-static void recover_one(const mjModel *model, mjData *data, int i, void *context) {
-  Sim *sim = context;
-  const double *before = sim->before + (size_t)i * sim->size;
-  load_state(sim->world, data, before, before + model->nq, before + model->nq + model->nv);
-  observe(sim, i, data);
-}
-
 static void read_one(const mjModel *model, mjData *data, int i, void *context) {
   Sim *sim = context;
-  (void)model;
-  sim->read(sim->world, data, i, sim->before + (size_t)i * sim->size, sim->context);
+  const World *world = sim->world;
+  if (sim->need == SIM_FORCES && !sim->stepped[i]) {
+    mj_forward(world->resting, data);
+  } else if (sim->need == SIM_FORCES) {
+    double control[CTRL_MAX];
+    mju_copy(control, data->ctrl, model->nu);
+    mj_setState(model, data, before_of(sim, i), mjSTATE_INTEGRATION);
+    mju_copy(data->ctrl, control, model->nu);
+    for (int k = 0; k < world->domain->substeps; k++) mj_step(model, data);
+    mj_step1(model, data);
+  }
+  sim->read(world, data, i, before_of(sim, i) + sim->qpos_at, sim->context);
 }
 
 // ---------------------------------- all of them --------------------------------------------------
@@ -197,23 +196,32 @@ static int apply(Sim *sim, const int *ids, int count, mjfBatchFunc func, int sav
   return bfm_fail(BFM_DIVERGED, "a simulation failed");
 }
 
+// the episode of environment i begins, in the state that was just set
+static void begin(Sim *sim, int i) {
+  sim->steps[i] = 0;
+  sim->stepped[i] = 0;
+  sim->ended[i] = 0;
+  memcpy(before_of(sim, i), mjb_state(sim->batch) + (size_t)i * sim->nstate,
+         sim->nstate * sizeof *sim->before);
+}
+
 int sim_reset(Sim *sim, const uint8_t *which) {
   int count = 0;
   for (int i = 0; i < sim->n; i++) {
-    if (which && !which[i]) continue;
-    sim->ids[count++] = i;
-    sim->steps[i] = 0;
-    sim->ended[i] = 0;
+    if (!which || which[i]) sim->ids[count++] = i;
   }
   if (!count) return BFM_OK;
 
   int status = apply(sim, sim->ids, count, reset_one, 1);
-  for (int k = 0; k < count; k++) sim->episode[sim->ids[k]]++;
+  for (int k = 0; k < count; k++) {
+    sim->episode[sim->ids[k]]++;
+    begin(sim, sim->ids[k]);
+  }
   return status;
 }
 
 // refuse what MuJoCo itself would call a bad state
-static int check_state(const char *what, const double *x, int n, int size) {
+static int check_numbers(const char *what, const double *x, int n, int size) {
   for (int64_t k = 0; x && k < (int64_t)n * size; k++) {
     if (!(fabs(x[k]) <= mjMAXVAL)) {
       return bfm_fail(BFM_BAD_ARGUMENT, "%s[%d][%d] is %g", what, (int)(k / size), (int)(k % size),
@@ -225,16 +233,16 @@ static int check_state(const char *what, const double *x, int n, int size) {
 
 int sim_set_state(Sim *sim, const double *qpos, const double *qvel, const double *act) {
   const mjModel *model = sim->world->model;
-  TRY(check_state("qpos", qpos, sim->n, model->nq));
-  TRY(check_state("qvel", qvel, sim->n, model->nv));
-  TRY(check_state("act", act, sim->n, model->na));
+  TRY(check_numbers("qpos", qpos, sim->n, model->nq));
+  TRY(check_numbers("qvel", qvel, sim->n, model->nv));
+  TRY(check_numbers("act", act, sim->n, model->na));
 
   sim->qpos = qpos;
   sim->qvel = qvel;
   sim->act = act;
-  memset(sim->steps, 0, sim->n * sizeof *sim->steps);
-  memset(sim->ended, 0, sim->n * sizeof *sim->ended);
-  return apply(sim, NULL, sim->n, set_one, 1);
+  int status = apply(sim, NULL, sim->n, set_one, 1);
+  for (int i = 0; i < sim->n; i++) begin(sim, i);
+  return status;
 }
 
 void sim_state(Sim *sim, double *qpos, double *qvel, double *act) {
@@ -246,30 +254,31 @@ void sim_state(Sim *sim, double *qpos, double *qvel, double *act) {
   for (int part = 0; part < 3; part++) {
     int size;
     const double *row = mjb_stateComponent(sim->batch, parts[part].component, &size);
-    for (int i = 0; parts[part].out && i < sim->n; i++, row += mjb_nstate(sim->batch)) {
+    for (int i = 0; parts[part].out && i < sim->n; i++, row += sim->nstate) {
       mju_copy(parts[part].out + (size_t)i * size, row, size);
     }
   }
 }
 
 int sim_step(Sim *sim, const double *actions) {
-  int nu = sim->world->model->nu;
-  TRY(check_state("action", actions, sim->n, nu));
-
+  TRY(check_numbers("action", actions, sim->n, sim->world->model->nu));
   sim->actions = actions;
-  int failed = 0;
+  memcpy(sim->before, mjb_state(sim->batch), (size_t)sim->n * sim->nstate * sizeof *sim->before);
+
+  // where MuJoCo raises an error, state and observation stay as they were
   if (mjb_apply(sim->batch, NULL, sim->n, step_one, sim, 1)) {
     for (int i = 0; i < sim->n; i++) {
       if (!mjb_status(sim->batch)[i]) continue;
       sim->ended[i] = BFM_ENDED_DIVERGED;
-      sim->ids[failed++] = i;
+      sim->stepped[i] = 0;
     }
   }
   for (int i = 0; i < sim->n; i++) sim->diverged += sim->ended[i] == BFM_ENDED_DIVERGED;
-  return failed ? apply(sim, sim->ids, failed, recover_one, 1) : BFM_OK;
+  return BFM_OK;
 }
 
-int sim_read(Sim *sim, SimRead read, void *context) {
+int sim_read(Sim *sim, SimNeed need, SimRead read, void *context) {
+  sim->need = need;
   sim->read = read;
   sim->context = context;
   return apply(sim, NULL, sim->n, read_one, 0);

@@ -1,6 +1,6 @@
-// Many simulations of one domain over all cores, on MuJoCo's batch interface. Each keeps its own
-// mjData, so a control step costs its substeps and no more: what the last step computed of the new
-// state is where the next begins. Results do not depend on threads or on the other simulations.
+// Many simulations of one domain over all cores, on MuJoCo's batch interface. A thread runs them one
+// after the other in one mjData that stays in its cache; after the substeps only what observations
+// read is computed of the new state. Results do not depend on threads or on other simulations.
 
 #ifndef BFM_ENVS_SIM_H
 #define BFM_ENVS_SIM_H
@@ -31,9 +31,13 @@ const double *sim_obs(const Sim *sim);     // [n, obs_dim] of the present states
 const uint8_t *sim_ended(const Sim *sim);  // [n] of bfm_ended bits, of the last step or reset
 int64_t sim_diverged(const Sim *sim);      // how often simulations diverged so far
 
-// call read on every simulation as it is now; before: qpos where its last step began
-typedef void (*SimRead)(const World *world, mjData *data, int i, const double *before,
-                        void *context);
-int sim_read(Sim *sim, SimRead read, void *context);
+// call read on every simulation; qpos is where its last step began
+typedef void (*SimRead)(const World *world, mjData *data, int i, const double *qpos, void *context);
+
+// what data holds for read: the state alone, or all that dm_control's legacy step leaves, which is
+// made again from where the step began
+typedef enum { SIM_STATE, SIM_FORCES } SimNeed;
+
+int sim_read(Sim *sim, SimNeed need, SimRead read, void *context);
 
 #endif

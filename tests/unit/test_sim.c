@@ -1,0 +1,239 @@
+// Simulations: the same bits for any number of threads and environments, resets in the middle of
+// others, episodes that end, and failures that stay where they happen.
+
+#include <math.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "bfm.h"
+#include "core/rng.h"
+
+static const char *const domains[] = {"walker",     "cheetah",     "quadruped", "humanoid", "jaco",
+                                      "point_mass", "halfcheetah", "hopper",    "walker2d"};
+enum { DOMAINS = sizeof domains / sizeof domains[0], OBS = 128, ACT = 32 };
+
+static bfm_env *env_new(const char *domain, int count, int threads) {
+  bfm_env *env;
+  int status = bfm_env_new(&env, domain, count, 7, threads);
+  if (status) fail_msg("%s", bfm_error());
+  return env;
+}
+
+static bfm_env_sizes sizes_of(const bfm_env *env) {
+  bfm_env_sizes sizes;
+  bfm_env_get_sizes(env, &sizes);
+  return sizes;
+}
+
+// environment i's action at a step, the same whatever the number of environments
+static void step(bfm_env *env, int t) {
+  static double actions[256 * ACT];
+  bfm_env_sizes s = sizes_of(env);
+  for (int i = 0; i < s.count; i++) {
+    for (int u = 0; u < s.act_dim; u++) {
+      actions[i * s.act_dim + u] = 2 * random_uniform(i, STREAM_EXPLORE, t, u) - 1;
+    }
+  }
+  assert_int_equal(bfm_env_step(env, actions), BFM_OK);
+}
+
+static void test_threads_and_counts_change_no_bit(void **state) {
+  (void)state;
+  for (int d = 0; d < DOMAINS; d++) {
+    static const struct {
+      int count, threads;
+    } runs[] = {{1, 1}, {5, 1}, {5, 2}, {9, 3}};
+    double first[OBS] = {0}, reward = 0;
+
+    for (int run = 0; run < 4; run++) {
+      bfm_env *env = env_new(domains[d], runs[run].count, runs[run].threads);
+      double obs[9 * OBS], rewards[9];
+      for (int t = 0; t < 10; t++) step(env, t);
+      bfm_env_obs(env, obs);
+      assert_int_equal(bfm_env_reward(env, bfm_task_name(domains[d], 0, NULL, NULL), rewards), 0);
+      if (run == 0) {
+        memcpy(first, obs, sizeof first);
+        reward = rewards[0];
+      }
+      assert_memory_equal(first, obs, sizes_of(env).obs_dim * sizeof *obs);
+      assert_memory_equal(&reward, rewards, sizeof reward);
+      bfm_env_free(env);
+    }
+  }
+}
+
+static void test_reset_in_the_middle_leaves_others(void **state) {
+  (void)state;
+  bfm_env *alone = env_new("walker", 3, 1), *mixed = env_new("walker", 3, 2);
+  uint8_t second[3] = {0, 1, 0};
+  double a[3 * 24], b[3 * 24], start[3 * 24];
+  bfm_env_obs(mixed, start);
+  for (int t = 0; t < 6; t++) {
+    if (t == 3) assert_int_equal(bfm_env_reset(mixed, second), BFM_OK);
+    step(alone, t);
+    step(mixed, t);
+  }
+  bfm_env_obs(alone, a);
+  bfm_env_obs(mixed, b);
+  assert_memory_equal(a, b, 24 * sizeof *a);
+  assert_memory_equal(a + 48, b + 48, 24 * sizeof *a);
+  assert_memory_not_equal(a + 24, b + 24, 24 * sizeof *a);
+
+  // a new episode begins elsewhere
+  assert_int_equal(bfm_env_reset(mixed, NULL), BFM_OK);
+  bfm_env_obs(mixed, b);
+  assert_memory_not_equal(start, b, 24 * sizeof *b);
+  bfm_env_free(alone);
+  bfm_env_free(mixed);
+}
+
+static void test_states_come_back(void **state) {
+  (void)state;
+  for (int d = 0; d < DOMAINS; d++) {
+    bfm_env *env = env_new(domains[d], 2, 2);
+    double qpos[2][64], qvel[2][64], act[2][64], again[2][64], obs[2 * OBS];
+    for (int t = 0; t < 3; t++) step(env, t);
+    bfm_env_state(env, *qpos, *qvel, *act);
+    assert_int_equal(bfm_env_set_state(env, *qpos, *qvel, *act), BFM_OK);
+    bfm_env_state(env, *again, NULL, NULL);
+    assert_memory_equal(*qpos, *again, 2 * sizes_of(env).nq * sizeof(double));
+    bfm_env_obs(env, obs);
+    for (int i = 0; i < 2 * sizes_of(env).obs_dim; i++) assert_true(isfinite(obs[i]));
+    bfm_env_free(env);
+  }
+}
+
+static void test_time_ends_episodes(void **state) {
+  (void)state;
+  bfm_env *env = env_new("point_mass", 2, 1);
+  uint8_t ended[2], first[2] = {1, 0};
+  for (int t = 0; t < 1000; t++) {
+    if (t == 400) bfm_env_reset(env, first);
+    bfm_env_ended(env, ended);
+    assert_int_equal(ended[0] | ended[1], 0);
+    step(env, t);
+  }
+  bfm_env_ended(env, ended);
+  assert_int_equal(ended[0], 0);
+  assert_int_equal(ended[1], BFM_ENDED_TIME);
+  bfm_env_free(env);
+}
+
+static void test_falling_terminates(void **state) {
+  (void)state;
+  bfm_env *env = env_new("hopper", 1, 1);
+  uint8_t ended = 0;
+  for (int t = 0; t < 200 && !ended; t++) {
+    step(env, t);
+    bfm_env_ended(env, &ended);
+  }
+  assert_int_equal(ended, BFM_ENDED_TERMINATED);
+  bfm_env_free(env);
+}
+
+// one simulation is sent off at an absurd speed: it ends alone, finite, and is counted
+static void test_divergence_stays_where_it_is(void **state) {
+  (void)state;
+  static const char *const some[] = {"walker", "humanoid", "quadruped", "jaco", "hopper"};
+  for (int d = 0; d < 5; d++) {
+    bfm_env *env = env_new(some[d], 3, 2), *healthy = env_new(some[d], 3, 2);
+    bfm_env_sizes s = sizes_of(env);
+    double qpos[3 * 64], qvel[3 * 64], act[3 * 64], obs[3 * OBS], expected[3 * OBS];
+    bfm_env_state(env, qpos, qvel, act);
+    assert_int_equal(bfm_env_set_state(healthy, qpos, qvel, act), BFM_OK);
+    for (int i = 0; i < s.nv; i++) qvel[s.nv + i] = 1e9;
+    assert_int_equal(bfm_env_set_state(env, qpos, qvel, act), BFM_OK);
+
+    uint8_t ended[3], any = 0;
+    for (int t = 0; t < 3; t++) {
+      step(env, t);
+      step(healthy, t);
+      bfm_env_ended(env, ended);
+      any |= ended[1];
+      assert_int_equal((ended[0] | ended[2]) & BFM_ENDED_DIVERGED, 0);
+    }
+    assert_true(any & BFM_ENDED_DIVERGED);
+    assert_true(bfm_env_diverged(env) >= 1);
+    bfm_env_obs(env, obs);
+    bfm_env_obs(healthy, expected);
+    for (int i = 0; i < 3 * s.obs_dim; i++) assert_true(isfinite(obs[i]));
+    assert_memory_equal(obs, expected, s.obs_dim * sizeof *obs);
+    assert_memory_equal(obs + 2 * s.obs_dim, expected + 2 * s.obs_dim, s.obs_dim * sizeof *obs);
+
+    uint8_t second[3] = {0, 1, 0};
+    assert_int_equal(bfm_env_reset(env, second), BFM_OK);
+    step(env, 4);
+    bfm_env_ended(env, ended);
+    assert_int_equal(ended[1] & BFM_ENDED_DIVERGED, 0);
+    bfm_env_free(env);
+    bfm_env_free(healthy);
+  }
+}
+
+// forces are those of the last substep: read again later, they must be the same numbers
+static void test_forces_can_be_read_after_a_step(void **state) {
+  (void)state;
+  bfm_env *env = env_new("quadruped", 2, 1);
+  double obs[2 * 78], x[2];
+  for (int t = 0; t < 5; t++) step(env, t);
+  bfm_env_obs(env, obs);
+  assert_int_equal(bfm_env_reward(env, "imu_accel.x", x), BFM_OK);
+  assert_true(x[0] == obs[48] && x[1] == obs[78 + 48]);
+  assert_int_equal(bfm_env_reward(env, "velocimeter.x", x), BFM_OK);
+  assert_true(x[0] == obs[44] && x[1] == obs[78 + 44]);
+  bfm_env_free(env);
+}
+
+static void test_bad_values_are_refused(void **state) {
+  (void)state;
+  bfm_env *env;
+  assert_int_equal(bfm_env_new(&env, "wolker", 1, 0, 1), BFM_BAD_ARGUMENT);
+  assert_non_null(strstr(bfm_error(), "walker"));
+  assert_int_equal(bfm_env_new(&env, "walker", 0, 0, 1), BFM_BAD_ARGUMENT);
+  assert_int_equal(bfm_env_new(&env, "walker", 1, 0, -1), BFM_BAD_ARGUMENT);
+
+  env = env_new("walker", 1, 1);
+  double actions[6] = {0, 0, NAN}, qpos[9] = {0, INFINITY}, reward;
+  assert_int_equal(bfm_env_step(env, actions), BFM_BAD_ARGUMENT);
+  assert_string_equal(bfm_error(), "action[0][2] is nan");
+  assert_int_equal(bfm_env_set_state(env, qpos, NULL, NULL), BFM_BAD_ARGUMENT);
+  assert_int_equal(bfm_env_reward(env, "torso.q", &reward), BFM_BAD_ARGUMENT);
+  bfm_env_free(env);
+  bfm_env_free(NULL);
+}
+
+static void test_many_expressions(void **state) {
+  (void)state;
+  bfm_env *env = env_new("point_mass", 2, 2);
+  double rewards[2], x[2];
+  bfm_env_state(env, NULL, NULL, NULL);
+  assert_int_equal(bfm_env_reward(env, "x", x), BFM_OK);
+  for (int k = 0; k < 100; k++) {
+    char expression[32];
+    snprintf(expression, sizeof expression, "x * %d", k);
+    assert_int_equal(bfm_env_reward(env, expression, rewards), BFM_OK);
+    assert_true(fabs(rewards[1] - x[1] * k) < 1e-12);
+  }
+  bfm_env_free(env);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_threads_and_counts_change_no_bit),
+      cmocka_unit_test(test_reset_in_the_middle_leaves_others),
+      cmocka_unit_test(test_states_come_back),
+      cmocka_unit_test(test_time_ends_episodes),
+      cmocka_unit_test(test_falling_terminates),
+      cmocka_unit_test(test_divergence_stays_where_it_is),
+      cmocka_unit_test(test_forces_can_be_read_after_a_step),
+      cmocka_unit_test(test_bad_values_are_refused),
+      cmocka_unit_test(test_many_expressions),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
