@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agents/config.h"
+#include "agents/agent.h"
 #include "cli/bench.h"
 #include "cli/cli.h"
 #include "core/nearest.h"
@@ -70,19 +70,38 @@ static int give_data(bfm_agent *agent, const Measure *m) {
   return status;
 }
 
-// steps a second: warm up, then double the number of steps until they fill the time
-static int measure_step(bfm_agent *agent, double seconds, double *rate) {
+typedef struct {
+  double rate;      // steps a second
+  double flops;     // of the products, a second
+  double products;  // steps a second if the products were all; 0: not known
+} Speed;
+
+// warm up, then double the number of steps until they fill the time
+static int measure_step(bfm_agent *agent, double seconds, Speed *speed) {
   TRY(bfm_agent_train(agent, 3, NULL));
   for (int64_t steps = 1;; steps *= 2) {
+    int64_t flops = agent->ops->flops;
     double start = seconds_now();
     TRY(bfm_agent_train(agent, steps, NULL));
     double took = seconds_now() - start;
-    *rate = (double)steps / took;
+    speed->rate = (double)steps / took;
+    speed->flops = (double)(agent->ops->flops - flops) / took;
     if (took >= seconds / 2) return BFM_OK;
   }
 }
 
-static void print_step(bfm_agent *agent, const Arguments *a, double rate) {
+// a GPU can record the products of a step and nothing else; what they compute then is of no use
+static int measure_products(bfm_agent *agent, const Measure *m, Speed *speed) {
+  Speed alone = {0};
+  agent->ops->products_only = 1;
+  TRY(give_data(agent, m));
+  TRY(measure_step(agent, m->seconds, &alone));
+  speed->products = alone.rate;
+  return BFM_OK;
+}
+
+static void print_step(bfm_agent *agent, const Arguments *a, const Speed *speed) {
+  double rate = speed->rate;
   int R = bfm_agent_replicas(agent);
   if (!a->json) {
     static const char *const shown[] = {"algo", "preset", "device", "precision"};
@@ -94,7 +113,12 @@ static void print_step(bfm_agent *agent, const Arguments *a, double rate) {
     printf(", d %" PRId64 ", batch %" PRId64 ", seeds %d: %.4g steps/s", bfm_agent_d(agent),
            bfm_agent_batch(agent), R, rate);
     if (R > 1) printf(", %.4g model-steps/s", rate * R);
-    printf(", %.4g ms a step\n", 1e3 / rate);
+    printf(", %.4g ms a step, %.3g TFLOP/s", 1e3 / rate, speed->flops / 1e12);
+    if (speed->products > 0) {
+      printf(", products alone %.4g steps/s (%.0f%%)", speed->products,
+             100 * rate / speed->products);
+    }
+    printf("\n");
     return;
   }
   char *options = bfm_agent_options(agent);
@@ -102,6 +126,11 @@ static void print_step(bfm_agent *agent, const Arguments *a, double rate) {
   cJSON_AddStringToObject(result, "bench", "step");
   cJSON_AddNumberToObject(result, "steps_per_second", rate);
   cJSON_AddNumberToObject(result, "model_steps_per_second", rate * R);
+  cJSON_AddNumberToObject(result, "tflops", speed->flops / 1e12);
+  if (speed->products > 0) {
+    cJSON_AddNumberToObject(result, "products_steps_per_second", speed->products);
+  }
+  cJSON_AddStringToObject(result, "machine", agent->ops->name);
   cJSON_AddNumberToObject(result, "obs", (double)a->measure.obs);
   cJSON_AddNumberToObject(result, "act", (double)a->measure.act);
   cJSON_AddRawToObject(result, "options", options ? options : "{}");
@@ -118,10 +147,13 @@ static int bench_step(const Arguments *a) {
   int status = bfm_agent_new(&agent, a->measure.obs, a->measure.act, options);
   free(options);
   if (status) return status;
-  double rate = 0;
+  Speed speed = {0};
   status = give_data(agent, &a->measure);
-  if (!status) status = measure_step(agent, a->measure.seconds, &rate);
-  if (!status) print_step(agent, a, rate);
+  if (!status) status = measure_step(agent, a->measure.seconds, &speed);
+  if (!status && strncmp(agent->ops->name, "cpu", 3)) {
+    status = measure_products(agent, &a->measure, &speed);
+  }
+  if (!status) print_step(agent, a, &speed);
   bfm_agent_free(agent);
   return status;
 }
@@ -132,11 +164,14 @@ static int run_sim(const Arguments *a) { return bench_sim(a->measure.seconds, a-
 
 static int run_reward(const Arguments *a) { return bench_reward(a->measure.seconds, a->json); }
 
+static int bench_simulation(const Arguments *a) { return bench_sim(a->measure.seconds, a->json); }
+
 static const struct {
   const char *name, *help;
   int (*run)(const Arguments *a);
 } benches[] = {
     {"step", "training steps a second", bench_step},
+    {"sim", "control steps a second", bench_simulation},
     {"sim", "control steps a second, beside MuJoCo alone", run_sim},
     {"reward", "rewards of 100,000 stored states", run_reward},
 };
@@ -148,7 +183,7 @@ static int run(const Arguments *a) {
     if (a->what && !strcmp(benches[i].name, a->what)) return benches[i].run(a);
     nearest_try(&nearest, benches[i].name);
   }
-  if (!a->what) return bfm_fail(BFM_BAD_ARGUMENT, "name what to measure: bfm bench step");
+  if (!a->what) return bfm_fail(BFM_BAD_ARGUMENT, "name what to measure: bfm bench step|sim");
   return bfm_fail(BFM_BAD_ARGUMENT, "there is no bench \"%.64s\"; did you mean %s?", a->what,
                   nearest.best ? nearest.best : benches[0].name);
 }
@@ -169,6 +204,7 @@ int cli_bench(int argc, char **argv) {
       "steps beside MuJoCo alone; reward, rewards of stored states.\v"
       "Examples:\n"
       "  bfm bench step --preset small\n"
+      "  bfm bench sim --seconds 10\n"
       "  bfm bench step --algo fb --batch 512 --device cuda --precision bf16 --json\n",
       children,
       NULL,

@@ -140,6 +140,7 @@ static void cuda_join(Ops *ops, int lane) { follow(cuda_of(ops), 0, lane, lane);
 
 struct OpsGraph {
   cudaGraphExec_t exec;
+  int64_t flops;
 };
 
 static void cuda_forget(Ops *ops, OpsGraph *graph) {
@@ -166,10 +167,8 @@ static int cuda_record(Ops *ops, OpsGraph **out, void (*body)(void *context), vo
 
   int status = cuda_sync(ops);  // what came before is not of this graph
   int64_t flops = ops->flops;
-  if (!status) {
-    call(c, PLAN, body, context);
-    ops->flops = flops;
-  }
+  if (!status) call(c, PLAN, body, context);
+  ops->flops = 0;
   cudaGraph_t captured = NULL;
   if (!status && !c->status &&
       cuda_good(c, cudaStreamBeginCapture(c->stream[0], cudaStreamCaptureModeThreadLocal),
@@ -178,6 +177,8 @@ static int cuda_record(Ops *ops, OpsGraph **out, void (*body)(void *context), vo
     cuda_good(c, cudaStreamEndCapture(c->stream[0], &captured), "end a graph");
   }
   c->mode = RUN;
+  graph->flops = ops->flops;
+  ops->flops = flops;
   if (captured && !c->status) {
     cuda_good(c, cudaGraphInstantiate(&graph->exec, captured, 0), "make a graph");
   }
@@ -198,6 +199,7 @@ static int cuda_replay(Ops *ops, OpsGraph *graph, int64_t times) {
   for (int64_t i = 0; i < times && !c->status; i++) {
     cuda_good(c, cudaGraphLaunch(graph->exec, c->stream[0]), "launch a graph");
   }
+  ops->flops += times * graph->flops;
   return report(c);
 }
 

@@ -382,8 +382,8 @@ typedef struct OpsGraph OpsGraph;
 struct Ops {
   const char *name;  // "cpu", "cuda:0 NVIDIA H200"
   Type type;         // T
-  int64_t flops;      // floating-point operations of the products called or recorded so far
-  int products_only;  // record() leaves out all but products: what they alone take
+  int64_t flops;      // floating-point operations of the products run so far
+  int products_only;  // a GPU's record() leaves out all but products: what they alone take
 
   // memory; upload and download are complete when they return
   int (*alloc)(Ops *ops, void **memory, size_t bytes);  // zeroed
