@@ -3,6 +3,8 @@ against the same arithmetic in Python."""
 import functools
 import math
 import random
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -292,3 +294,12 @@ def test_random_expressions():
 def test_wrong_expressions(expression):
   with pytest.raises((bfm.Error, ValueError)):
     bfm.rewards("walker", expression, *states("walker", 1))
+
+
+def test_examples_of_the_documentation():
+  """Every example of docs/rewards.md is a reward of its domain."""
+  text = (Path(__file__).resolve().parents[2] / "docs" / "rewards.md").read_text()
+  examples = re.findall(r"^\| (\w+): [^|]*\| `(.*)` \|$", text.split("## Examples")[1], re.M)
+  assert len(examples) >= 9
+  for domain, expression in examples:
+    assert np.isfinite(values(domain, expression, *states(domain, 3))).all()
