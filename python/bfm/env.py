@@ -4,6 +4,7 @@ Arrays are [num_envs, ·] and float64. `step` never resets by itself; `ended` sa
 over. `Env.vector(task)` is the same as a Gymnasium vector environment, where that is installed.
 """
 import ctypes
+import functools
 from ctypes import POINTER, c_char_p, c_double, c_int, c_int64, c_uint64, c_void_p
 
 import numpy as np
@@ -188,11 +189,14 @@ class Env:
     return make_vector(self, task)
 
 
+@functools.cache
+def sizes_of(domain):
+  return Env(domain, 1, threads=1)._sizes
+
+
 def rewards(domain, task, qpos, qvel=None, act=None, threads=0):
   """Rewards of many stored states, computed over threads."""
-  qpos = array(qpos, ("n", "nq"), "qpos", np.float64)
-  probe = Env(domain, 1, threads=1)
-  sizes = probe._sizes
+  sizes = sizes_of(domain)
   qpos = array(qpos, ("n", sizes.nq), "qpos", np.float64)
   count = len(qpos)
   if qvel is not None:

@@ -119,7 +119,7 @@ int bench_sim(double seconds, int json) {
   if (!json) printf("%-10s %14s %14s %8s\n", "domain", "bfm", "bare mjBatch", "share");
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
     Contest c = {0};
-    double rate[2];
+    double rate[2] = {0, 0};
     int status = contest_new(&c, rows[i].domain);
     if (!status) status = measure(&c, rows[i].task, seconds, rate);
     contest_free(&c);

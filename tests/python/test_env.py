@@ -1,0 +1,107 @@
+"""bfm.Env and bfm.rewards: shapes, errors, and the Gymnasium view."""
+import numpy as np
+import pytest
+
+import bfm
+
+SIZES = {"walker": (24, 6), "cheetah": (17, 6), "quadruped": (78, 12), "humanoid": (67, 21),
+         "jaco": (55, 9), "point_mass": (4, 2), "halfcheetah": (17, 6), "hopper": (11, 3),
+         "walker2d": (17, 6)}
+TASKS = {
+    "walker": "stand walk run spin flip march skyreach pullup",
+    "cheetah": "walk run walk_backward run_backward bounce march stand headstand",
+    "quadruped": "walk run stand jump bounce skip march trot",
+    "humanoid": "stand walk run dive march skip left_hand right_hand walk_open_hand split",
+    "jaco": "reach_top_left reach_top_right reach_bottom_left reach_bottom_right "
+            "reach_random1 reach_random2 reach_random3 reach_random4",
+}
+
+
+@pytest.mark.parametrize("domain", SIZES)
+def test_domain(domain):
+  env = bfm.Env(domain, num_envs=2, seed=1)
+  assert (env.obs_dim, env.act_dim) == SIZES[domain]
+  assert set(TASKS.get(domain, "").split()) <= set(env.tasks)
+  assert env.episode_steps == (250 if domain == "jaco" else 1000)
+  obs = env.reset()
+  assert obs.shape == (2, env.obs_dim) and np.isfinite(obs).all()
+  np.testing.assert_array_equal(obs, env.obs())
+  assert env.step(np.zeros((2, env.act_dim))).shape == obs.shape
+  for task in env.tasks:
+    assert env.reward(task).shape == (2,)
+
+
+def test_states_round_trip():
+  env = bfm.Env("quadruped", num_envs=3)
+  env.step(np.full((3, 12), 0.5))
+  qpos, qvel, act = env.state()
+  assert qpos.shape == (3, 23) and qvel.shape == (3, 22) and act.shape == (3, 12)
+  other = bfm.Env("quadruped", num_envs=3, seed=5)
+  other.set_state(qpos, qvel, act)
+  for ours, theirs in zip(other.state(), (qpos, qvel, act)):
+    np.testing.assert_array_equal(ours, theirs)
+  other.set_state(qpos)
+  assert (other.state()[1] == 0).all() and (other.state()[2] == 0).all()
+
+
+def test_seeds_and_threads():
+  first, same, other = (bfm.Env("humanoid", 3, seed=s, threads=t) for s, t in ((1, 1), (1, 2), (2, 1)))
+  np.testing.assert_array_equal(first.obs(), same.obs())
+  assert (first.obs() != other.obs()).any()
+  assert (first.obs()[0] != first.obs()[1]).any()
+
+
+def test_rewards_of_stored_states_are_those_of_the_environment():
+  env = bfm.Env("walker", num_envs=50)
+  qpos, qvel, _ = env.state()
+  env.set_state(qpos, qvel)
+  for task in (*env.tasks, "torso.z > 1.2", "speed + height"):
+    np.testing.assert_allclose(bfm.rewards("walker", task, qpos, qvel), env.reward(task), atol=1e-12)
+
+
+def test_names():
+  env = bfm.Env("walker")
+  assert {"speed", "upright"} <= set(env.names)
+  assert any(name.startswith("torso") for name in env.names)
+
+
+def test_errors():
+  with pytest.raises(bfm.ArgumentError, match="did you mean 'walker'"):
+    bfm.Env("wlaker")
+  env = bfm.Env("walker", 2)
+  with pytest.raises(bfm.ArgumentError, match="action has shape"):
+    env.step(np.zeros((2, 5)))
+  with pytest.raises(bfm.ArgumentError, match="nan"):
+    env.step(np.full((2, 6), np.nan))
+  with pytest.raises(bfm.ArgumentError, match="qpos"):
+    env.set_state(np.zeros((2, 8)))
+  with pytest.raises(bfm.ArgumentError):
+    env.reward("torso.z >")
+  with pytest.raises(bfm.ArgumentError, match="qvel"):
+    bfm.rewards("walker", "run", np.zeros((4, 9)), np.zeros((3, 9)))
+  with pytest.raises(bfm.ArgumentError, match="steps"):
+    bfm.rewards("hopper", "run", np.zeros((4, 6)))
+
+
+def test_partial_reset():
+  env = bfm.Env("cheetah", 3)
+  env.step(np.ones((3, 6)))
+  before = env.obs()
+  after = env.reset([False, True, False])
+  np.testing.assert_array_equal(before[[0, 2]], after[[0, 2]])
+  assert (before[1] != after[1]).any()
+
+
+def test_gymnasium():
+  gymnasium = pytest.importorskip("gymnasium")
+  env = bfm.Env("hopper", 2, seed=0).vector("run")
+  assert isinstance(env, gymnasium.vector.VectorEnv)
+  obs, info = env.reset(seed=0)
+  assert env.observation_space.contains(obs)
+  ended = False
+  for _ in range(100):
+    obs, reward, terminated, truncated, info = env.step(env.action_space.sample())
+    assert env.observation_space.contains(obs) and reward.shape == (2,)
+    assert terminated.dtype == bool and not truncated.any()
+    ended = ended or terminated.any()
+  assert ended
