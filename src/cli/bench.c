@@ -164,14 +164,11 @@ static int run_sim(const Arguments *a) { return bench_sim(a->measure.seconds, a-
 
 static int run_reward(const Arguments *a) { return bench_reward(a->measure.seconds, a->json); }
 
-static int bench_simulation(const Arguments *a) { return bench_sim(a->measure.seconds, a->json); }
-
 static const struct {
   const char *name, *help;
   int (*run)(const Arguments *a);
 } benches[] = {
     {"step", "training steps a second", bench_step},
-    {"sim", "control steps a second", bench_simulation},
     {"sim", "control steps a second, beside MuJoCo alone", run_sim},
     {"reward", "rewards of 100,000 stored states", run_reward},
 };
@@ -183,7 +180,7 @@ static int run(const Arguments *a) {
     if (a->what && !strcmp(benches[i].name, a->what)) return benches[i].run(a);
     nearest_try(&nearest, benches[i].name);
   }
-  if (!a->what) return bfm_fail(BFM_BAD_ARGUMENT, "name what to measure: bfm bench step|sim");
+  if (!a->what) return bfm_fail(BFM_BAD_ARGUMENT, "name what to measure: bfm bench step|sim|reward");
   return bfm_fail(BFM_BAD_ARGUMENT, "there is no bench \"%.64s\"; did you mean %s?", a->what,
                   nearest.best ? nearest.best : benches[0].name);
 }
