@@ -4,6 +4,7 @@
 #   make test     unit, fuzz, command-line and Python tests
 #   make oracle   live comparison with PyTorch and dm_control
 #   make bench    speeds, as ratios to the peers
+#   make bundle   bfm and the libraries it needs in one file, for another machine
 #   make format   lay out the source by .clang-format
 #   make clean    remove what was built (not .deps, .venv)
 #   make SAN=1    all of it with address and undefined-behaviour sanitizers, in build-san/
@@ -31,7 +32,8 @@ bfm_CPPFLAGS := -Iinclude -Isrc -isystem .deps/include $(HDF5_CFLAGS) $(CPPFLAGS
 bfm_CFLAGS := -std=gnu11 -Wall -Wextra -Wno-pass-failed -march=$(ARCH) -fPIC -fno-math-errno \
               -fno-trapping-math -fopenmp-simd -fvisibility=hidden -pthread -MMD -MP $(CFLAGS)
 RPATH := $$ORIGIN/lib:$$ORIGIN/../.deps/lib:$(CURDIR)/.deps/lib
-bfm_LDFLAGS := -Wl,-rpath,'$(RPATH)' -L.deps/lib $(LDFLAGS)
+# an rpath of the old kind also serves the libraries that lie beside those found by it
+bfm_LDFLAGS := -Wl,--disable-new-dtags,-rpath,'$(RPATH)' -L.deps/lib $(LDFLAGS)
 LDLIBS := -ldnnl $(HDF5_LIBS) -lmujoco -lmuparser -lcjson -lpng -lz -lm -ldl -pthread
 
 ifeq ($(SAN),1)
@@ -153,10 +155,14 @@ deps:
 .venv/bin/python:
 	@echo 'bfm: $(@D) is not there; run "make deps" first' >&2; exit 1
 
+bundle: all $(filter %/test_cuda,$(UNIT))
+	@scripts/bundle.sh $(BUILD)
+
 format:
 	clang-format -i $$(git ls-files -- '*.c' '*.h' '*.cu')
 
 clean:
 	rm -rf build build-san build-fuzz
 
-.PHONY: all cuda deps test test-unit test-fuzz test-python fuzz oracle bench format clean
+.PHONY: all cuda deps test test-unit test-fuzz test-python fuzz oracle bench bundle format \
+        clean
