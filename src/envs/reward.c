@@ -77,6 +77,7 @@ static double tanh_squared(double x, double v) {
 static const char *tolerance_flaw(double lo, double hi, double margin, double v, int zero_allowed) {
   if (!(lo <= hi)) return "the lower bound is above the upper bound";
   if (!(margin >= 0)) return "the margin is negative";
+  if (margin == 0) return NULL;  // a step: v says nothing
   if (!(v < 1) || !(zero_allowed ? v >= 0 : v > 0)) {
     return zero_allowed ? "the value at the margin is not in [0, 1)"
                         : "the value at the margin is not in (0, 1)";
@@ -457,11 +458,9 @@ static int quantity(Compiler *c, const char *place, const char *name) {
   if (q.count == 0) return FAIL_AT(c, place, "'%s' is empty in this model", name);
   if (q.count == 1) return variable(c, place, &q.source, q.first);
   if (c->element < 0) {
-    return FAIL_AT(
-        c, place,
-        "'%s' is a vector of %d numbers: name one of them, or use norm, dist, mean, sum, "
-        "min or max",
-        name, q.count);
+    return FAIL_AT(c, place,
+                   "'%s' is a vector of %d numbers: name one of them, or ask for its norm", name,
+                   q.count);
   }
   if (c->size && c->size != q.count) {
     return FAIL_AT(c, place, "'%s' is a vector of %d numbers beside one of %d", name, q.count,
@@ -548,13 +547,13 @@ static int constant_value(Compiler *c, const Argument *a, double fallback, doubl
 // dm_control refuses a tolerance that makes no sense: so do we, where it can be seen beforehand
 static int check_tolerance(Compiler *c, const char *place, const Function *f, const Argument *a,
                            int count) {
-  if (count == 2) return FAIL_AT(c, place, "%s takes both bounds: (x, lo, hi, …)", f->name);
-  double lo, hi, margin, v;
+  if (count == 2) return FAIL_AT(c, place, "%s takes both bounds: (x, lo, hi)", f->name);
+  double lo, hi, margin, v;  // where they are not constant, any that are right
   if (!constant_value(c, count > 2 ? &a[1] : NULL, 0, &lo) ||
       !constant_value(c, count > 2 ? &a[2] : NULL, 0, &hi)) {
     lo = hi = 0;
   }
-  if (!constant_value(c, count > 3 ? &a[3] : NULL, 0, &margin)) margin = 0;
+  if (!constant_value(c, count > 3 ? &a[3] : NULL, 0, &margin)) margin = 1;
   if (!constant_value(c, count > 4 ? &a[4] : NULL, VALUE_AT_MARGIN, &v)) v = VALUE_AT_MARGIN;
 
   const char *flaw = tolerance_flaw(lo, hi, margin, v, f->flags & ZERO_ALLOWED);

@@ -260,6 +260,7 @@ static void test_tolerance(void **state) {
     expect(text, 1);
   }
   expect("tolerance(1.5, 0, 0.5, 1)", 0.1);
+  expect("tolerance(1, 0, 1, 0, 0)", 1);
   expect("tolerance_linear(torso.z * 0 + 0.75, 1, inf, 1, 0)", 0.75);
 }
 
