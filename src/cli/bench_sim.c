@@ -50,7 +50,8 @@ static int contest_new(Contest *c, const char *name) {
   if (!c->bare || !c->actions || !c->obs || !c->rewards) {
     return bfm_fail(BFM_NO_MEMORY, "no memory for %d environments", ENVS);
   }
-  for (size_t i = 0; i < count; i++) c->actions[i] = 2 * random_uniform(0, STREAM_EXPLORE, 0, i) - 1;
+  for (size_t i = 0; i < count; i++)
+    c->actions[i] = 2 * random_uniform(0, STREAM_EXPLORE, 0, i) - 1;
   return BFM_OK;
 }
 
@@ -104,8 +105,10 @@ static int measure(Contest *c, const char *task, double seconds, double rate[2])
     for (int who = 0; who < 2; who++) {
       double start = seconds_now();
       for (int k = 0; k < TURN; k++) {
-        if (who) step_bare(c, turn * TURN + k);
-        else TRY(step_env(c, task, turn * TURN + k));
+        if (who)
+          step_bare(c, turn * TURN + k);
+        else
+          TRY(step_env(c, task, turn * TURN + k));
       }
       if (turn) took[who] += seconds_now() - start;  // the first turn warms up
     }
@@ -125,9 +128,10 @@ int bench_sim(double seconds, int json) {
     contest_free(&c);
     if (status) return status;
     if (json) {
-      printf("{\"bench\": \"sim\", \"domain\": \"%s\", \"envs\": %d, \"steps_per_second\": %.1f, "
-             "\"bare\": %.1f, \"share\": %.4f}\n",
-             rows[i].domain, ENVS, rate[0], rate[1], rate[0] / rate[1]);
+      printf(
+          "{\"bench\": \"sim\", \"domain\": \"%s\", \"envs\": %d, \"steps_per_second\": %.1f, "
+          "\"bare\": %.1f, \"share\": %.4f}\n",
+          rows[i].domain, ENVS, rate[0], rate[1], rate[0] / rate[1]);
     } else {
       printf("%-10s %10.0f /s %12.0f /s %7.1f%%\n", rows[i].domain, rate[0], rate[1],
              100 * rate[0] / rate[1]);

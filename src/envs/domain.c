@@ -17,7 +17,7 @@
 #define PATH_SIZE (PATH_MAX + 64)  // of a model's file
 
 static const Domain *const domains[] = {
-    &walker_domain,     &cheetah_domain,     &quadruped_domain, &humanoid_domain,  &jaco_domain,
+    &walker_domain,     &cheetah_domain,     &quadruped_domain, &humanoid_domain, &jaco_domain,
     &point_mass_domain, &halfcheetah_domain, &hopper_domain,    &walker2d_domain,
 };
 
@@ -35,7 +35,8 @@ int domain_find(const Domain **domain, const char *name) {
     nearest_try(&nearest, domains[i]->name);
   }
   if (nearest.best) {
-    return bfm_fail(BFM_BAD_ARGUMENT, "unknown domain '%s'; did you mean '%s'?", name, nearest.best);
+    return bfm_fail(BFM_BAD_ARGUMENT, "unknown domain '%s'; did you mean '%s'?", name,
+                    nearest.best);
   }
   return bfm_fail(BFM_BAD_ARGUMENT, "unknown domain '%s'", name);
 }
@@ -58,7 +59,7 @@ static int own_folder(char *out, size_t size) {
   return snprintf(out, size, "%s", path) < (int)size;
 }
 
-// full name of a model's file: in $BFM_MODELS, or beside the library as a checkout or a bundle lay it
+// full name of a model's file: in $BFM_MODELS, or near the library in a checkout or a bundle
 static int find_model(char *out, size_t size, const char *file) {
   static const char *const places[] = {"../.deps/models", "../models", "models"};
 

@@ -26,14 +26,14 @@ typedef struct {
 
 typedef struct {
   const char *name, *help;
-  const char *file;   // below the folder of models
+  const char *file;  // below the folder of models
   int obs_dim;
   int substeps;       // physics steps of one control step
   int episode_steps;  // control steps of an episode
   int scaled;         // actions in [-1, 1] stand for the controls' ranges
   const char *camera;
-  const Alias *aliases;            // names of this domain for rewards
-  ModelName names[DOMAIN_NAMES];   // become World.ids, in this order
+  const Alias *aliases;           // names of this domain for rewards
+  ModelName names[DOMAIN_NAMES];  // become World.ids, in this order
 
   // change the parsed model before it is compiled; folder holds the file. NULL: as it is
   int (*edit)(mjSpec *spec, const char *folder);

@@ -211,8 +211,8 @@ int bfm_rewards(const char *name, const char *text, int64_t count, const double 
   int status = world_new(&world, domain);
   if (!status) status = threads_new(&pool, threads);
   if (!status) {
-    status = rewards_bulk(world->model, domain->aliases, task ? task->expression : text, count, qpos,
-                          qvel, act, pool, rewards);
+    status = rewards_bulk(world->model, domain->aliases, task ? task->expression : text, count,
+                          qpos, qvel, act, pool, rewards);
   }
   threads_free(pool);
   world_free(world);

@@ -46,7 +46,8 @@ static int equip_arm(mjSpec *arm) {
     mjsElement *element = mjs_findElement(arm, mjOBJ_JOINT, joint);
     if (!element) return bfm_fail(BFM_BAD_FILE, "jaco's arm has no '%s'", joint);
     int large = i <= 3;
-    TRY(add_velocity_actuator(arm, joint, 500, (large ? 36 : 48) * (mjPI / 180), large ? 30.5 : 6.8));
+    TRY(add_velocity_actuator(arm, joint, 500, (large ? 36 : 48) * (mjPI / 180),
+                              large ? 30.5 : 6.8));
 
     mjsSite *place = mjs_addSite(mjs_getParent(element), NULL);
     mjs_setName(place->element, site);

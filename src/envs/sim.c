@@ -12,8 +12,8 @@ struct Sim {
   const World *world;
   mjBatch *batch;
   int n;
-  int nstate;    // of a row of MuJoCo's whole state: time, qpos, qvel, act, warm start, controls, …
-  int qpos_at;   // of qpos in a row
+  int nstate;  // of a row of MuJoCo's whole state: time, qpos, qvel, act, warm start, controls, …
+  int qpos_at;  // of qpos in a row
   uint64_t seed;
 
   uint32_t *episode;  // [n] resets so far: the counter of an environment's random numbers
@@ -162,8 +162,9 @@ static void step_one(const mjModel *model, mjData *data, int i, void *context) {
   mju_copy(obs_of(sim, i), obs, domain->obs_dim);
   sim->steps[i]++;
   sim->stepped[i] = 1;
-  sim->ended[i] = (domain->terminated && domain->terminated(world, data) ? BFM_ENDED_TERMINATED : 0) |
-                  (sim->steps[i] >= domain->episode_steps ? BFM_ENDED_TIME : 0);
+  sim->ended[i] =
+      (domain->terminated && domain->terminated(world, data) ? BFM_ENDED_TERMINATED : 0) |
+      (sim->steps[i] >= domain->episode_steps ? BFM_ENDED_TIME : 0);
 }
 
 static void read_one(const mjModel *model, mjData *data, int i, void *context) {

@@ -1,4 +1,4 @@
-// Many simulations of one domain over all cores, on MuJoCo's batch interface. A thread runs them one
+// Many simulations of one domain over all cores, on MuJoCo's batch interface. A thread runs one
 // after the other in one mjData that stays in its cache; after the substeps only what observations
 // read is computed of the new state. Results do not depend on threads or on other simulations.
 

@@ -8,8 +8,8 @@
 static const Task tasks[] = {
     // walker
     {"walker", "stand", TASK_KNOWN, "standing", "stand upright"},
-    {"walker", "walk", TASK_KNOWN, "standing * (5*tolerance_linear(speed, 1, inf, 0.5, 0.5) + 1) / 6",
-     "walk at 1 m/s or faster"},
+    {"walker", "walk", TASK_KNOWN,
+     "standing * (5*tolerance_linear(speed, 1, inf, 0.5, 0.5) + 1) / 6", "walk at 1 m/s or faster"},
     {"walker", "run", TASK_KNOWN, "standing * (5*tolerance_linear(speed, 8, inf, 4, 0.5) + 1) / 6",
      "run at 8 m/s or faster"},
     {"walker", "spin", TASK_KNOWN, "tolerance_linear(torso.angmom.y, 5, inf, 5, 0)",
@@ -57,7 +57,8 @@ static const Task tasks[] = {
     {"quadruped", "jump", TASK_KNOWN, "upright * tolerance_linear(height, 1, inf, 1, 0.5)",
      "jump to a height of 1 m"},
     {"quadruped", "bounce", TASK_NEW,
-     "upright * tolerance_linear(speed, 1, inf, 1, 0) * tolerance_linear(height, 0.8, inf, 0.8, 0) * "
+     "upright * tolerance_linear(speed, 1, inf, 1, 0) * "
+     "tolerance_linear(height, 0.8, inf, 0.8, 0) * "
      "(1 + 2*tolerance_linear(abs(torso.vz), 1, inf, 1, 0)) / 3",
      "advance in leaps"},
     {"quadruped", "skip", TASK_NEW,
@@ -131,12 +132,11 @@ static const Task tasks[] = {
 
     // point_mass
     {"point_mass", "easy", TASK_KNOWN,
-     "tolerance(dist(geom:target, geom:pointmass), 0, 0.015, 0.015) * calm",
-     "go to the middle"},
-    {"point_mass", "reach_top_left", TASK_NEW, "tolerance(norm(x + 0.15, y - 0.15), 0, 0.015, 0.15)",
-     "go to (-0.15, 0.15)"},
-    {"point_mass", "reach_top_right", TASK_NEW, "tolerance(norm(x - 0.15, y - 0.15), 0, 0.015, 0.15)",
-     "go to (0.15, 0.15)"},
+     "tolerance(dist(geom:target, geom:pointmass), 0, 0.015, 0.015) * calm", "go to the middle"},
+    {"point_mass", "reach_top_left", TASK_NEW,
+     "tolerance(norm(x + 0.15, y - 0.15), 0, 0.015, 0.15)", "go to (-0.15, 0.15)"},
+    {"point_mass", "reach_top_right", TASK_NEW,
+     "tolerance(norm(x - 0.15, y - 0.15), 0, 0.015, 0.15)", "go to (0.15, 0.15)"},
     {"point_mass", "reach_bottom_left", TASK_NEW,
      "tolerance(norm(x + 0.15, y + 0.15), 0, 0.015, 0.15)", "go to (-0.15, -0.15)"},
     {"point_mass", "reach_bottom_right", TASK_NEW,

@@ -1,4 +1,4 @@
-"""Worlds against dm_control and Gymnasium: the same states and actions must give the same numbers."""
+"""Worlds against dm_control and Gymnasium: same states, same actions, same numbers."""
 import functools
 import sys
 import types
@@ -124,7 +124,7 @@ def test_rollouts(domain):
 
 @pytest.mark.parametrize("domain", DOMAINS)
 def test_initial_states(domain):
-  """Initial states have dm_control's distribution, coordinate by coordinate (Kolmogorov-Smirnov)."""
+  """Initial states have dm_control's distribution, coordinate by coordinate."""
   stats = pytest.importorskip("scipy.stats")
   count = 100 if domain == "jaco" else 400
   reference = oracle(domain)
@@ -154,7 +154,7 @@ GYM = {"halfcheetah": "HalfCheetah-v4", "hopper": "Hopper-v4", "walker2d": "Walk
 
 @pytest.mark.parametrize("domain", GYM)
 def test_gymnasium(domain):
-  """Observations, rewards and terminations of episodes, against the v4 that keeps v2's behaviour."""
+  """Observations, rewards, terminations of episodes; Gymnasium's v4 keeps v2's behaviour."""
   sys.modules.setdefault("imageio", types.ModuleType("imageio"))  # only for its pictures
   gymnasium = pytest.importorskip("gymnasium")
   reference = gymnasium.make(GYM[domain])

@@ -45,7 +45,8 @@ def test_states_round_trip():
 
 
 def test_seeds_and_threads():
-  first, same, other = (bfm.Env("humanoid", 3, seed=s, threads=t) for s, t in ((1, 1), (1, 2), (2, 1)))
+  first, same, other = (bfm.Env("humanoid", 3, seed=seed, threads=threads)
+                        for seed, threads in ((1, 1), (1, 2), (2, 1)))
   np.testing.assert_array_equal(first.obs(), same.obs())
   assert (first.obs() != other.obs()).any()
   assert (first.obs()[0] != first.obs()[1]).any()
@@ -56,7 +57,8 @@ def test_rewards_of_stored_states_are_those_of_the_environment():
   qpos, qvel, _ = env.state()
   env.set_state(qpos, qvel)
   for task in (*env.tasks, "torso.z > 1.2", "speed + height"):
-    np.testing.assert_allclose(bfm.rewards("walker", task, qpos, qvel), env.reward(task), atol=1e-12)
+    stored = bfm.rewards("walker", task, qpos, qvel)
+    np.testing.assert_allclose(stored, env.reward(task), atol=1e-12)
 
 
 def test_names():
