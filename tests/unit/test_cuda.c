@@ -776,7 +776,10 @@ static void close_both(void) {
   for (int i = CPU; i <= GPU; i++) machine[i]->close(machine[i]);
 }
 
-int main(void) {
+// arguments: a pattern of tests to run, a pattern of tests to leave out
+int main(int argc, char **argv) {
+  if (argc > 1) cmocka_set_test_filter(argv[1]);
+  if (argc > 2) cmocka_set_skip_filter(argv[2]);
   // the plugin is two folders above the tests
   char program[4096] = "", plugin[4200];
   if (readlink("/proc/self/exe", program, sizeof program - 1) > 0 && strrchr(program, '/')) {

@@ -1,0 +1,94 @@
+#!/bin/bash
+# Everything to be known from one visit to a machine with a GPU: correctness against the CPU, the
+# sanitizers, the speed of a step beside its products and beside PyTorch. Needs the archive of
+# `make build/tests/unit/test_cuda bundle`, a driver and CUDA 13's libraries; Python with PyTorch for
+# the peer. Long logs go to the folder $OUT, a short table comes last.
+#   bench/gpu/all.sh [archive] [parts: check step peer sanitize kernels]
+set -u
+
+archive=${1:-$(ls -t build/*.tar.xz 2>/dev/null | head -1)}
+shift
+parts=${*:-check step peer sanitize kernels}
+out=${OUT:-$(mktemp -d)}
+here=$(cd "$(dirname "$0")" && pwd)
+work=$(mktemp -d)
+tar -xJf "$archive" -C "$work" || exit 1
+bundle=$work/bundle
+bfm=$bundle/bfm
+table=$out/table.txt
+: >"$table"
+
+# cuBLASLt where the toolkit is not at its usual place: PyTorch carries one
+if ldd "$bundle/libbfm_cuda.so" | grep -q 'not found'; then
+  lib=$(python3 -c 'import nvidia, os; print(*nvidia.__path__)' 2>/dev/null |
+    xargs -I{} find {} -name 'libcublasLt.so.13' 2>/dev/null | head -1)
+  export LD_LIBRARY_PATH=$(dirname "$lib")${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+fi
+nvidia-smi --query-gpu=name,driver_version,clocks.sm,memory.used --format=csv,noheader | tee -a "$table"
+
+check() {
+  timeout 200 "$bundle/test_cuda" >"$out/check.txt" 2>&1
+  echo "check: exit $?, $(grep -c 'OK \]' "$out/check.txt") tests good" | tee -a "$table"
+  grep -E 'ERROR|FAILED|skipped' "$out/check.txt" | head -20 | tee -a "$table"
+}
+
+# our kernels end in _kernel; whole steps and the timing of algorithms would take too long
+sanitize() {
+  for tool in memcheck racecheck synccheck initcheck; do
+    BFM_CUDA_TIMED=0 timeout 60 compute-sanitizer --tool $tool --kernel-name \
+      kernel_substring=_kernel "$bundle/test_cuda" '*' test_steps >"$out/$tool.txt" 2>&1
+    echo "$tool: exit $?, $(grep 'ERROR SUMMARY\|RACECHECK SUMMARY' "$out/$tool.txt" | tail -1)" |
+      tee -a "$table"
+  done
+}
+
+# name, then options of bfm bench step
+measure() {
+  name=$1
+  shift
+  timeout 100 "$bfm" bench step --device cuda --seconds 2 --json "$@" >"$work/one" 2>&1
+  cat "$work/one" >>"$out/step.jsonl"
+  python3 - "$name" "$work/one" <<'END' | tee -a "$table"
+import json, sys
+try:
+  r = json.loads(open(sys.argv[2]).read().strip().splitlines()[-1])
+  rate, model = r["steps_per_second"], r["model_steps_per_second"]
+  alone = r.get("products_steps_per_second", float("nan"))
+  print(f"{sys.argv[1]:28s} {rate:8.0f} steps/s {model:8.0f} model-steps/s {r['tflops']:6.0f} TFLOP/s"
+        f"  products alone {alone:6.0f} ({100 * rate / alone:.0f}%)")
+except Exception:
+  print(f"{sys.argv[1]:28s} {open(sys.argv[2]).read().strip()[-300:]}")
+END
+}
+
+step() {
+  for precision in bf16 tf32; do
+    for seeds in 1 5; do
+      measure "fb-aware $precision R $seeds" --precision $precision --seeds $seeds
+    done
+  done
+  measure "fb-aware bf16 humanoid" --obs 67 --act 21
+  measure "fb-aware bf16 humanoid R 5" --obs 67 --act 21 --seeds 5
+  measure "fb-aware bf16 d 256" --d 256
+  for algo in fb fb-aw fb-are lap lap-aw; do measure "$algo bf16" --algo $algo; done
+}
+
+peer() {
+  for precision in bf16 tf32; do
+    timeout 200 python3 "$here/peer.py" --precision $precision >"$out/peer-$precision.txt" 2>&1
+    echo "PyTorch $precision: $(tail -1 "$out/peer-$precision.txt" | cut -c 1-200)" | tee -a "$table"
+  done
+}
+
+# one step in the graph, kernel by kernel (the planning before it runs no graph with our kernels)
+kernels() {
+  BFM_CUDA_TIMED=0 timeout 150 ncu --graph-profiling node --clock-control none --csv \
+    --metrics gpu__time_duration.sum --launch-skip 600 --launch-count 190 \
+    "$bfm" bench step --device cuda --precision bf16 --seconds 0.01 >"$out/ncu.csv" 2>"$out/ncu.txt"
+  python3 "$here/kernels.py" <"$out/ncu.csv" | tee "$out/kernels.txt" | head -24 | tee -a "$table"
+}
+
+for part in $parts; do "$part"; done
+rm -rf "$work"
+echo "---- table ----"
+cat "$table"
