@@ -19,6 +19,7 @@ struct Sim {
   uint32_t *episode;  // [n] resets so far: the counter of an environment's random numbers
   int *steps;         // [n] control steps of this episode
   uint8_t *stepped;   // [n] whether the present state came from a step that began at before
+  uint8_t *first;     // [n] whether that step was the first from a state that was set or drawn
   uint8_t *ended;     // [n] bfm_ended bits
   double *obs;        // [n, obs_dim]
   double *before;     // [n, nstate] where the last step began
@@ -61,12 +62,13 @@ int sim_new(Sim **out, const World *world, int n, uint64_t seed, int threads) {
   sim->episode = calloc(n, sizeof *sim->episode);
   sim->steps = calloc(n, sizeof *sim->steps);
   sim->stepped = calloc(n, sizeof *sim->stepped);
+  sim->first = calloc(n, sizeof *sim->first);
   sim->ended = calloc(n, sizeof *sim->ended);
   sim->obs = calloc((size_t)n * world->domain->obs_dim, sizeof *sim->obs);
   sim->before = calloc((size_t)n * sim->nstate, sizeof *sim->before);
   sim->ids = calloc(n, sizeof *sim->ids);
-  if (!sim->episode || !sim->steps || !sim->stepped || !sim->ended || !sim->obs || !sim->before ||
-      !sim->ids) {
+  if (!sim->episode || !sim->steps || !sim->stepped || !sim->first || !sim->ended || !sim->obs ||
+      !sim->before || !sim->ids) {
     sim_free(sim);
     return bfm_fail(BFM_NO_MEMORY, "no memory for %d environments", n);
   }
@@ -80,6 +82,7 @@ void sim_free(Sim *sim) {
   free(sim->episode);
   free(sim->steps);
   free(sim->stepped);
+  free(sim->first);
   free(sim->ended);
   free(sim->obs);
   free(sim->before);
@@ -127,6 +130,23 @@ static void set_controls(const World *world, mjData *data, const double *action)
   }
 }
 
+// dm_control forwards a state that was set without actuation, and MuJoCo then leaves actuators'
+// velocities out: the first physics step from there takes them for zero
+static void substep(const World *world, mjData *data, int first) {
+  const mjModel *model = world->model;
+  if (first && model->opt.integrator != mjINT_RK4) {
+    mj_step1(model, data);
+    mju_zero(data->actuator_velocity, model->nu);
+    mj_step2(model, data);
+  } else {
+    mj_step(model, data);
+  }
+}
+
+static void control_step(const World *world, mjData *data, int first) {
+  for (int k = 0; k < world->domain->substeps; k++) substep(world, data, first && k == 0);
+}
+
 static int has_warning(const mjData *data) {
   for (int w = 0; w < mjNWARNING; w++) {
     if (data->warning[w].number) return 1;
@@ -149,7 +169,7 @@ static void step_one(const mjModel *model, mjData *data, int i, void *context) {
 
   memset(data->warning, 0, sizeof data->warning);
   set_controls(world, data, sim->actions + (size_t)i * model->nu);
-  for (int k = 0; k < domain->substeps; k++) mj_step(model, data);
+  control_step(world, data, !sim->stepped[i]);
   world_update(world, data);
   domain->observe(world, data, obs);
 
@@ -161,6 +181,7 @@ static void step_one(const mjModel *model, mjData *data, int i, void *context) {
   }
   mju_copy(obs_of(sim, i), obs, domain->obs_dim);
   sim->steps[i]++;
+  sim->first[i] = !sim->stepped[i];
   sim->stepped[i] = 1;
   sim->ended[i] =
       (domain->terminated && domain->terminated(world, data) ? BFM_ENDED_TERMINATED : 0) |
@@ -177,7 +198,7 @@ static void read_one(const mjModel *model, mjData *data, int i, void *context) {
     mju_copy(control, data->ctrl, model->nu);
     mj_setState(model, data, before_of(sim, i), mjSTATE_INTEGRATION);
     mju_copy(data->ctrl, control, model->nu);
-    for (int k = 0; k < world->domain->substeps; k++) mj_step(model, data);
+    control_step(world, data, sim->first[i]);
     mj_step1(model, data);
   }
   sim->read(world, data, i, before_of(sim, i) + sim->qpos_at, sim->context);

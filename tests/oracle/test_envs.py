@@ -99,11 +99,11 @@ def test_observations_of_reached_states(domain):
 
 @pytest.mark.parametrize("domain", DOMAINS)
 def test_rollouts(domain):
-  """100 control steps from the same state with the same actions."""
-  count, steps, rng = 4, 100, np.random.RandomState(2)
+  """100 control steps with the same actions, from initial states and from states in motion."""
+  count, steps, rng = 6, 100, np.random.RandomState(2)
   reference = oracle(domain)
-  starts = []
-  for _ in range(count):
+  starts = [tuple(x[10 * i] for x in reached_states(domain)) for i in range(count // 2)]
+  for _ in range(count // 2):
     reference.reset()
     starts.append(state(reference))
   qpos, qvel, act = (np.array(x) for x in zip(*starts))
