@@ -1,0 +1,220 @@
+"""bfm.Agent against committed results of the PyTorch referee, and its manners; numpy alone."""
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import bfm
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "golden"))
+import cases
+
+GOLDEN = np.load(cases.FILE)
+OBS, ACT = 5, 2
+
+
+def make(**options):
+  return bfm.Agent(OBS, ACT, **{"algo": "fb-aware", "d": 8, "blocks": 4, "batch": 16, "hidden": 24,
+                                "feat": 12, "b_hidden": 16, "device": "cpu", **options})
+
+
+def batch(agent, seed=0, lead=()):
+  rng = np.random.default_rng(seed)
+  rows = (*lead, agent.batch)
+  obs = rng.standard_normal((*rows, OBS))
+  return {"obs": obs, "act": rng.uniform(-1, 1, (*rows, ACT)),
+          "next_obs": obs + 0.1 * rng.standard_normal(obs.shape)}
+
+
+def with_data(agent, rows=100):
+  rng = np.random.default_rng(0)
+  obs = rng.standard_normal((rows, OBS))
+  agent.set_data(obs, rng.uniform(-1, 1, (rows, ACT)), obs + 0.1 * rng.standard_normal(obs.shape))
+  return agent
+
+
+def close(found, expected, tolerance):
+  assert np.shape(found) == expected.shape
+  assert np.abs(found - expected).max() <= tolerance * np.abs(expected).max()
+
+
+# ---------------------------------- committed results --------------------------------------------
+
+
+@pytest.mark.parametrize("case", cases.CASES)
+def test_golden_steps_networks_and_prompts(case):
+  agent = bfm.Agent(cases.OBS, cases.ACT, device="cpu", precision="f32", **cases.options(case))
+  start = cases.parameters({name: x.shape for name, x in agent.tensors().items()})
+  agent.set_tensors(start)
+  losses = [agent.update(**cases.transitions(case, step)) for step in range(cases.STEPS)]
+  found = np.array([[step[name] for name in sorted(step)] for step in losses])
+  expected = GOLDEN[f"{case}/losses"]
+  assert (np.abs(found - expected).max(0) <= 1e-4 * np.abs(expected).max(0)).all()
+
+  end, sizes, sketches = agent.tensors(), GOLDEN[f"{case}/sizes"], GOLDEN[f"{case}/sketches"]
+  assert len(end) == len(sizes)
+  for name, size, sketch in zip(sorted(end), sizes, sketches):
+    off = np.abs(cases.sketch(end[name] - start[name], name) - sketch).max()
+    assert off <= 0.02 * size, f"{name}: {off / size:.1%} of its update"
+
+  probes = cases.probes(case)
+  obs, act, z, states = (probes[name] for name in ("obs", "act", "z", "states"))
+  rewarded = {"obs": states, "reward": probes["reward"]}
+  for name, found in {"F": agent.F(obs, act, z), "B": agent.B(obs, z), "pi": agent.pi(obs, z),
+                      "goal": agent.prompt(goal=states[0]), "demo": agent.prompt(demo=states),
+                      "reward": agent.prompt(**rewarded),
+                      "softmax": agent.prompt(**rewarded, softmax=0.5)}.items():
+    close(found, GOLDEN[f"{case}/{name}"], 1e-3)
+
+
+# ---------------------------------- the contract -------------------------------------------------
+
+
+def test_an_agent_says_what_it_is():
+  agent = make(seed=7, z_mix=0.25, clip=float("inf"), precision="f32")
+  assert (agent.obs_dim, agent.act_dim, agent.d, agent.batch) == (OBS, ACT, 8, 16)
+  assert (agent.members, agent.replicas, agent.step) == (2, 1, 0)
+  assert agent.options["z-mix"] == 0.25 and agent.options["seed"] == 7
+  assert float(agent.options["clip"]) == np.inf
+
+
+def test_tensors_are_copies_and_can_be_set():
+  agent = make()
+  tensors = agent.tensors()
+  tensors["pi.trunk.4.bias"] += 1
+  assert not np.array_equal(agent.tensors()["pi.trunk.4.bias"], tensors["pi.trunk.4.bias"])
+  agent.set_tensors({"pi.trunk.4.bias": tensors["pi.trunk.4.bias"]})
+  assert np.array_equal(agent.tensors()["pi.trunk.4.bias"], tensors["pi.trunk.4.bias"])
+
+
+def test_losses_are_floats_or_one_a_replica():
+  agent = make()
+  losses = agent.update(**batch(agent))
+  assert set(losses) == {"fb", "ortho", "actor"}
+  assert all(type(x) is float for x in losses.values())
+  assert agent.step == 1
+  agent = make(seeds=3)
+  losses = agent.update(**batch(agent, lead=(3,)))
+  assert all(x.shape == (3,) for x in losses.values())
+  assert set(make(algo="lap", blocks=1).update(**batch(agent))) == {"psi", "lap", "ortho", "actor"}
+
+
+def test_what_is_not_given_is_drawn_from_the_seed():
+  runs = [make(seed=seed) for seed in (1, 1, 2)]
+  for agent in runs:
+    agent.set_tensors(runs[0].tensors())
+  a, b, c = (agent.update(**batch(agent)) for agent in runs)
+  assert a == b and a != c
+
+
+def test_one_observation_and_one_z():
+  agent = make()
+  z = agent.prompt(goal=np.zeros(OBS))
+  assert z.shape == (8,)
+  assert agent.act(np.zeros(OBS), z).shape == (ACT,)
+  assert agent.act(np.zeros((3, OBS)), z, es=4).shape == (3, ACT)
+  assert agent.F(np.zeros((3, OBS)), np.zeros((3, ACT)), z).shape == (2, 3, 8)
+  assert agent.B(np.zeros((3, OBS)), z).shape == (3, 8)
+
+
+def test_train_save_load_and_go_on(tmp_path):
+  agent = with_data(make())
+  agent.train(3)
+  agent.save(tmp_path / "model.safetensors")
+  agent.save_state(tmp_path / "state.safetensors")
+  model, state = (bfm.load(tmp_path / f"{kind}.safetensors") for kind in ("model", "state"))
+  obs, z = np.ones((2, OBS)), np.ones(8)
+  for other in (model, state):
+    assert np.array_equal(other.act(obs, z), agent.act(obs, z))
+    assert {**other.options, "device": "cpu"} == agent.options
+  assert with_data(state).train(2) == agent.train(2)
+  assert state.step == agent.step == 5
+
+
+# ---------------------------------- refusals -----------------------------------------------------
+
+
+@pytest.mark.parametrize("options, words", [
+    ({"algo": "fbaware"}, "fb-aware"), ({"beta": -1}, "beta"), ({"d": 0}, "d"),
+    ({"z_mux": 0.5}, "z-mix"), ({"blocks": 9}, "blocks"), ({"device": "abacus"}, "abacus"),
+    ({"weights": 3}, "weights"), ({"goal": "0:99"}, "0:99"), ({"beta": [1]}, "beta"),
+    ({"batch": 2.5}, "batch")])
+def test_bad_options(options, words):
+  with pytest.raises(bfm.Error, match=words):
+    make(**options)
+
+
+def test_errors_are_value_errors_where_the_caller_is_wrong():
+  with pytest.raises(ValueError):
+    make(beta=-1)
+  with pytest.raises(ValueError, match="obs"):
+    bfm.Agent(0, 2)
+
+
+def test_wrong_shapes_are_refused_before_they_reach_the_library():
+  agent = make()
+  good = batch(agent)
+  for name, bad, words in [
+      ("obs", np.zeros((16, 4)), r"obs has shape \[16, 4\], expected \[16, 5\]"),
+      ("act", np.zeros((15, 2)), r"act has shape \[15, 2\], expected \[16, 2\]"),
+      ("z", np.zeros((16, 9)), r"z has shape \[16, 9\]"),
+      ("discount", np.zeros((16, 1)), r"discount has shape \[16, 1\], expected \[16\]"),
+      ("noise_pi", np.zeros(16), r"noise_pi has shape \[16\]"),
+      ("obs", "text", "obs is not an array of numbers"), ("obs", None, "obs")]:
+    with pytest.raises(bfm.ArgumentError, match=words):
+      agent.update(**{**good, name: bad})
+  with pytest.raises(bfm.ArgumentError, match="pi.trunk.9"):
+    agent.set_tensors({"pi.trunk.9.bias": np.zeros(2)})
+  with pytest.raises(bfm.ArgumentError, match="pi.trunk.4.bias has shape"):
+    agent.set_tensors({"pi.trunk.4.bias": np.zeros(3)})
+  for call in (lambda: agent.F(np.zeros((2, OBS)), np.zeros((3, ACT)), np.zeros(8)),
+               lambda: agent.pi(np.zeros((2, OBS)), np.zeros((3, 8))),
+               lambda: agent.pi(np.zeros((2, OBS)), None),
+               lambda: agent.prompt(), lambda: agent.prompt(reward=np.zeros(3)),
+               lambda: agent.prompt(goal=np.zeros(4)),
+               lambda: agent.prompt(obs=np.zeros((3, OBS)), reward=np.zeros(2))):
+    with pytest.raises(bfm.ArgumentError):
+      call()
+
+
+@pytest.mark.parametrize("name", ["obs", "act", "next_obs"])
+def test_numbers_that_are_not_finite_are_refused(name):
+  agent = make()
+  bad = batch(agent)
+  bad[name][3, 1] = np.nan
+  before = agent.tensors()
+  with pytest.raises(bfm.Error):
+    agent.update(**bad)
+  after = agent.tensors()
+  assert all(np.array_equal(before[name], after[name]) for name in before)
+
+
+def test_auto_regressive_features_need_z():
+  with pytest.raises(bfm.ArgumentError, match="z"):
+    make().B(np.zeros((2, OBS)))
+  assert make(algo="fb", blocks=1).B(np.zeros((2, OBS))).shape == (2, 8)
+
+
+def test_training_needs_data():
+  with pytest.raises(bfm.Error, match="data"):
+    make().train(1)
+
+
+def test_replicas_are_counted_from_zero():
+  with pytest.raises(bfm.ArgumentError, match="2"):
+    make(seeds=2).tensors(replica=2)
+
+
+def test_files_that_cannot_be_trusted(tmp_path):
+  with pytest.raises(bfm.Error, match="nowhere"):
+    bfm.load(tmp_path / "nowhere.safetensors")
+  path = tmp_path / "model.safetensors"
+  make().save(path)
+  whole = path.read_bytes()
+  for cut in (0, 7, 100, len(whole) // 2, len(whole) - 1):
+    path.write_bytes(whole[:cut])
+    with pytest.raises(bfm.Error, match="model.safetensors"):
+      bfm.load(path)
+  with pytest.raises(bfm.Error):
+    make().save(tmp_path / "no" / "such" / "folder.safetensors")
