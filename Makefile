@@ -19,7 +19,10 @@ SAN ?= 0
 V ?= 0
 BUILD ?= $(if $(filter 1,$(SAN)),build-san,build)
 NVCC ?= $(firstword $(wildcard /usr/local/cuda/bin/nvcc) $(shell command -v nvcc 2>/dev/null))
-MAKEFLAGS += --no-builtin-rules --jobs=$(shell nproc)
+MAKEFLAGS += --no-builtin-rules
+ifeq ($(MAKELEVEL)$(findstring -j,$(MAKEFLAGS)),0)
+MAKEFLAGS += --jobs=$(shell nproc)
+endif
 # the file a command makes, or with V=1 the command itself
 SAY = $(if $(filter 1,$(V)),,@echo "  $@";)
 

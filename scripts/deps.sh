@@ -11,8 +11,6 @@ packages=(
   libdnnl-dev libhdf5-dev libmuparser-dev libcjson-dev libcmocka-dev libpng-dev zlib1g-dev
   libosmesa6-dev ffmpeg gnuplot-nox
 )
-# with clang here, its runtime lets the tests fuzz
-if command -v clang >/dev/null; then packages+=(libclang-rt-dev); fi
 
 test_wheels=(numpy h5py safetensors pytest)
 oracle_wheels=(mujoco==3.17.0 dm_control==1.0.50 gymnasium==1.4.0 h5py safetensors pytest)
@@ -23,6 +21,10 @@ say() { printf 'deps: %s\n' "$*"; }
 die() { say "$*" >&2; exit 1; }
 
 installed() { [ "$(dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null)" = installed ]; }
+
+# with a packaged clang here, its runtime lets the tests fuzz
+clang=$(clang -dumpversion 2>/dev/null | cut -d. -f1) || true
+if installed "clang-$clang"; then packages+=("libclang-rt-$clang-dev"); fi
 
 as_root() {
   if [ "$(id -u)" = 0 ]; then
