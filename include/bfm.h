@@ -172,6 +172,10 @@ BFM_API const char *bfm_domain_name(int index, const char **help);
 BFM_API const char *bfm_task_name(const char *domain, int index, const char **help,
                                   const char **expression);
 
+// states qpos [count, nq] as one PNG file: pictures of width x height, so many columns side by side
+BFM_API int bfm_pictures(const char *domain, int64_t count, const double *qpos, int columns,
+                         int width, int height, const char *path);
+
 // the reward of many stored states of a domain, over threads (0: one per core)
 BFM_API int bfm_rewards(const char *domain, const char *task, int64_t count, const double *qpos,
                         const double *qvel, const double *act, int threads, double *rewards);

@@ -5,6 +5,7 @@ over. `Env.vector(task)` is the same as a Gymnasium vector environment, where th
 """
 import ctypes
 import functools
+import os
 from ctypes import POINTER, c_char_p, c_double, c_int, c_int64, c_uint64, c_void_p
 
 import numpy as np
@@ -40,6 +41,7 @@ declare({
     "bfm_env_names": (None, env, EachName, c_void_p),
     "bfm_domain_name": (c_char_p, c_int, POINTER(c_char_p)),
     "bfm_task_name": (c_char_p, c_char_p, c_int, POINTER(c_char_p), POINTER(c_char_p)),
+    "bfm_pictures": (c_int, c_char_p, c_int64, numbers, c_int, c_int, c_int, c_char_p),
     "bfm_rewards": (c_int, c_char_p, c_char_p, c_int64, numbers, numbers, numbers, c_int, numbers),
 })
 
@@ -207,6 +209,13 @@ def rewards(domain, task, qpos, qvel=None, act=None, threads=0):
   check(lib.bfm_rewards(domain.encode(), task.encode(), count, pointer(qpos), pointer(qvel),
                         pointer(act), threads, pointer(out)))
   return out
+
+
+def pictures(domain, qpos, path, columns=8, width=320, height=240):
+  """Draw states into one PNG file, so many columns side by side: a film strip, or one picture."""
+  qpos = array(np.atleast_2d(qpos), ("n", sizes_of(domain).nq), "qpos", np.float64)
+  check(lib.bfm_pictures(domain.encode(), len(qpos), pointer(qpos), columns, width, height,
+                         os.fsencode(path)))
 
 
 def make_vector(env, task):

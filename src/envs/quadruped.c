@@ -78,7 +78,7 @@ const Domain quadruped_domain = {
     .obs_dim = 78,
     .substeps = 4,
     .episode_steps = 1000,
-    .camera = "x",
+    .camera = "y",
     .aliases = aliases,
     .names =
         {
