@@ -70,19 +70,25 @@ static void catch_signals(void) {
 
 // ---------------------------------- what a person sees -------------------------------------------
 
-static void print_start(const Training *t, const Config *config) {
-  char count[32], algo[32];
+static void print_start(const Training *t) {
+  char count[32];
   short_count((double)t->transitions, count, sizeof count);
-  options_get(options_find(agent_options, "algo"), config, algo, sizeof algo);
   printf("data   %s transitions in %" PRId64 " episodes%s%s, observations of %" PRId64
          ", actions of %" PRId64 "\n",
          count, t->episodes, *t->env ? " of " : "", t->env, bfm_agent_obs_dim(t->agent),
          bfm_agent_act_dim(t->agent));
-  printf("agent  %s, d %" PRId64 ", batch %" PRId64 "%s", algo, bfm_agent_d(t->agent),
-         bfm_agent_batch(t->agent), bfm_agent_replicas(t->agent) > 1 ? "" : "\n");
-  if (bfm_agent_replicas(t->agent) > 1) printf(", %d seeds\n", bfm_agent_replicas(t->agent));
-  if (t->first_step) printf("resume at step %" PRId64 "\n", t->first_step);
+
+  char *options = bfm_agent_options(t->agent);
+  cJSON *config = options ? cJSON_Parse(options) : NULL;
+  const char *algo = cJSON_GetStringValue(cJSON_GetObjectItem(config, "algo"));
+  printf("agent  %s, d %" PRId64 ", batch %" PRId64, algo ? algo : "", bfm_agent_d(t->agent),
+         bfm_agent_batch(t->agent));
+  if (bfm_agent_replicas(t->agent) > 1) printf(", %d seeds", bfm_agent_replicas(t->agent));
+  if (t->first_step) printf(", from step %" PRId64 " on", t->first_step);
+  putchar('\n');
   fflush(stdout);
+  cJSON_Delete(config);
+  free(options);
 }
 
 static void print_end(const Training *t) {
@@ -131,7 +137,7 @@ static int run(Arguments *a) {
   int status = training_open(&training, &plan);
   free(options);
   if (status) return status;
-  if (!a->quiet) print_start(&training, &a->config);
+  if (!a->quiet) print_start(&training);
   catch_signals();
   status = training_run(&training);
   if (!status && !a->quiet) print_end(&training);

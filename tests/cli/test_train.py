@@ -62,6 +62,7 @@ def test_resume_has_the_bits_of_a_run_that_never_stopped(algo, data, tmp_path):
   train(data, tmp_path / "parts", "--steps", 7, *flags)
   process = run("train", "--resume", *HERE, "-o", tmp_path / "parts", "--steps", 20, "--log-every", 5)
   assert process.returncode == 0, process.stderr
+  assert f"{algo}, d 8, batch 16, from step 7 on" in process.stdout
   for name in ("state.safetensors", "model.safetensors"):
     assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "parts" / name).read_bytes()
   losses = [[{k: v for k, v in line.items() if k != "seconds"} for line in read_log(tmp_path / part)
