@@ -1,0 +1,31 @@
+// Any text at all is read as an agent's options or refused with a sentence; what is accepted is
+// written and read back to the same bytes.
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "agents/config.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
+  char *text = malloc(size + 1);
+  memcpy(text, bytes, size);
+  text[size] = 0;
+
+  static Config config, again;
+  memset(&config, 0, sizeof config);
+  memset(&again, 0, sizeof again);
+  if (options_default(agent_options, &config)) abort();
+  if (options_from_json(agent_options, &config, text)) {
+    if (!*bfm_error()) abort();
+  } else {
+    char *json = options_to_json(agent_options, &config);
+    if (options_from_json(agent_options, &again, json)) abort();
+    char *same = options_to_json(agent_options, &again);
+    if (strcmp(json, same)) abort();
+    free(json);
+    free(same);
+    config_complete(&config);
+  }
+  free(text);
+  return 0;
+}
