@@ -136,29 +136,43 @@ static void b_backward(bfm_agent *a) {
 
 // ------------------------------- the step --------------------------------------------------------
 
-static void update(bfm_agent *a) {
+// parameters first … end-1 and, where they have any, their targets
+static void update(bfm_agent *a, int64_t first, int64_t end) {
   Ops *ops = a->ops;
-  int copies = ops->type != F32;
-  ops->adam(ops, &(Adam){.param = a->value, .m = a->adam_m, .v = a->adam_v, .grad = a->grad,
-                         .copy = copies ? a->work : NULL, .step = a->step_device,
-                         .count = a->count, .lr = (float)a->config.lr, .beta1 = 0.9f,
-                         .beta2 = 0.999f, .epsilon = 1e-8f});
-  ops->polyak(ops, &(Polyak){.target = a->target, .param = a->value,
-                             .copy = copies ? a->target_work : NULL, .count = a->target_count,
-                             .tau = (float)a->config.polyak});
-  if (a->mask) {
-    int64_t n = a->net[NET_B].count;
-    ops->masked_copy(ops, &(MaskedCopy){.out = a->b_work, .in = a->online[NET_B].value,
-                                        .mask = a->mask, .count = n, .period = n});
-    ops->masked_copy(ops, &(MaskedCopy){.out = a->b_target_work, .in = a->slow[NET_B].value,
-                                        .mask = a->mask, .count = n, .period = n});
-  }
-  ops->increment(ops, a->step_device);
+  int copies = ops->type != F32, slow = first < a->target_count;
+  int64_t at = first * (int64_t)type_size(ops->type);
+  ops->adam(ops, &(Adam){.param = a->value + first, .m = a->adam_m + first, .v = a->adam_v + first,
+                         .grad = a->grad + first, .copy = copies ? (char *)a->work + at : NULL,
+                         .target = slow ? a->target + first : NULL,
+                         .target_copy = slow && copies ? (char *)a->target_work + at : NULL,
+                         .step = a->step_device, .count = end - first, .lr = (float)a->config.lr,
+                         .beta1 = 0.9f, .beta2 = 0.999f, .epsilon = 1e-8f,
+                         .tau = (float)a->config.polyak});
 }
 
+static void update_masked(bfm_agent *a) {
+  Ops *ops = a->ops;
+  int64_t n = a->net[NET_B].count;
+  if (!a->mask) return;
+  ops->masked_copy(ops, &(MaskedCopy){.out = a->b_work, .in = a->online[NET_B].value,
+                                      .mask = a->mask, .count = n, .period = n});
+  ops->masked_copy(ops, &(MaskedCopy){.out = a->b_target_work, .in = a->slow[NET_B].value,
+                                      .mask = a->mask, .count = n, .period = n});
+}
+
+// A network is updated as soon as its gradients are there: no loss looks at it again in this step.
 void agent_learn(bfm_agent *a) {
   Ops *ops = a->ops;
+  const Net *f = &a->net[NET_F];
   const Pass rows = {.rows = a->N};
+
+  // B(s', z) and B⁻(s', z), where they need z, beside the policy
+  if (a->autoregressive) {
+    ops->fork(ops, 3);
+    ops->lane(ops, 3);
+    agent_features(a);
+    ops->lane(ops, 0);
+  }
 
   // a' ~ π(s', z), and a_π ~ π(s, z)
   policy_forward(a);
@@ -177,10 +191,12 @@ void agent_learn(bfm_agent *a) {
   ops->lane(ops, 2);
   if (a->weighted) aw_actor_loss(a);
   net_backward(ops, &a->net[NET_PI], a->online[NET_PI], &a->tape[NET_PI], a->dx, rows, 0);
+  update(a, a->first[NET_PI], a->count);
   ops->lane(ops, 0);
 
   // FB loss (lap: successor features and Laplacian) and orthonormality
   ops->join(ops, 1);
+  if (a->autoregressive) ops->join(ops, 3);
   if (a->laplacian) {
     psi_loss(a);
     laplacian_loss(a);
@@ -195,13 +211,21 @@ void agent_learn(bfm_agent *a) {
     net_backward(ops, &a->net[NET_U], a->online[NET_U], &a->tape[NET_U], a->du, rows, 0);
     net_backward(ops, &a->net[NET_V], a->online[NET_V], &a->tape[NET_V], a->dv, rows, 0);
   }
+  update(a, a->first[NET_B], a->target_count);
+  update_masked(a);
   ops->lane(ops, 0);
-  net_backward(ops, &a->net[NET_F], a->online[NET_F], &a->tape[NET_F], a->df, rows, 0);
-  ops->join(ops, 1);
-  ops->join(ops, 2);
 
-  // update all networks and their targets
-  update(a);
+  // most of F's parameters are its trunk's: their update runs beside the branches' gradients
+  net_backward_trunk(ops, f, a->online[NET_F], &a->tape[NET_F], a->df, rows);
+  ops->fork(ops, 3);
+  ops->lane(ops, 3);
+  update(a, a->first[NET_F] + f->trunk[0].weight, a->first[NET_B]);
+  ops->lane(ops, 0);
+  net_backward_branches(ops, f, a->online[NET_F], &a->tape[NET_F], rows, 0);
+  update(a, a->first[NET_F], a->first[NET_F] + f->trunk[0].weight);
+
+  for (int lane = 1; lane <= 3; lane++) ops->join(ops, lane);
+  ops->increment(ops, a->step_device);
 }
 
 // ------------------------------- on given transitions --------------------------------------------
@@ -264,7 +288,6 @@ int bfm_agent_update(bfm_agent *a, const bfm_batch *batch, float *losses) {
     }
     agent_draw_z(a);
   }
-  if (a->autoregressive) agent_features(a);
   agent_learn(a);
   a->step++;
   return agent_check_losses(a, losses);
@@ -285,7 +308,6 @@ static void step_body(void *context) {
   draw_noise(a, a->noise_pi, STREAM_NOISE_PI);
   if (!a->autoregressive) agent_features(a);
   agent_draw_z(a);
-  if (a->autoregressive) agent_features(a);
   agent_learn(a);
 }
 

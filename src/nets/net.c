@@ -300,8 +300,8 @@ static void branch_backward(const Run *run, int b, int want_din) {
   }
 }
 
-void net_backward(Ops *ops, const Net *net, NetParams params, const Tape *tape, const float *dout,
-                  Pass pass, int want_din) {
+void net_backward_trunk(Ops *ops, const Net *net, NetParams params, const Tape *tape,
+                        const float *dout, Pass pass) {
   Run run = {ops, net, params, tape, pass};
   int64_t heads = (int64_t)tape->replicas * net->heads;
   ops->pack(ops, &(Pack){.out = tape->dout, .a = dout, .a_cols = net->out, .groups = heads,
@@ -321,6 +321,17 @@ void net_backward(Ops *ops, const Net *net, NetParams params, const Tape *tape, 
     dy = dx;
     ldy = ldx;
   }
+}
+
+void net_backward_branches(Ops *ops, const Net *net, NetParams params, const Tape *tape, Pass pass,
+                           int want_din) {
+  Run run = {ops, net, params, tape, pass};
   branch_backward(&run, 0, want_din);
   if (params.grad) branch_backward(&run, 1, 0);
+}
+
+void net_backward(Ops *ops, const Net *net, NetParams params, const Tape *tape, const float *dout,
+                  Pass pass, int want_din) {
+  net_backward_trunk(ops, net, params, tape, dout, pass);
+  net_backward_branches(ops, net, params, tape, pass, want_din);
 }

@@ -99,5 +99,10 @@ void net_forward(Ops *ops, const Net *net, NetParams params, const Tape *tape, P
 // not added). With want_din: tape->din, the gradient by input 0, and nothing of branch 1.
 void net_backward(Ops *ops, const Net *net, NetParams params, const Tape *tape, const float *dout,
                   Pass pass, int want_din);
+// its two halves: after the first, the trunk's gradients are there and its weights no longer needed
+void net_backward_trunk(Ops *ops, const Net *net, NetParams params, const Tape *tape,
+                        const float *dout, Pass pass);
+void net_backward_branches(Ops *ops, const Net *net, NetParams params, const Tape *tape, Pass pass,
+                           int want_din);
 
 #endif

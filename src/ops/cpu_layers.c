@@ -258,6 +258,11 @@ static void residual_norm(Ops *ops, const ResidualNorm *x) {
 
 // ------------------------------- parameters ------------------------------------------------------
 
+static void copy_values(void *copy, Type type, int64_t at, int64_t n, const float *values) {
+  if (copy && type == F32) memcpy((float *)copy + at, values, n * sizeof *values);
+  if (copy) row_write(copy, type, at, n, values);
+}
+
 static void adam_task(void *job, int64_t task, int worker) {
   ARGS(Adam);
   int64_t begin = task * CHUNK_VALUES, n = min64(CHUNK_VALUES, x->count - begin);
@@ -273,26 +278,15 @@ static void adam_task(void *job, int64_t task, int worker) {
     v[i] = beta2 * v[i] + (1 - beta2) * g * g;
     param[i] -= rate * m[i] / (sqrtf(v[i]) * root + epsilon);
   }
-  if (x->copy && type == F32) memcpy((float *)x->copy + begin, param, n * sizeof *param);
-  if (x->copy) row_write(x->copy, type, begin, n, param);
+  copy_values(x->copy, type, begin, n, param);
+  if (!x->target) return;
+  float *target = x->target + begin, tau = x->tau;
+  for (int64_t i = 0; i < n; i++) target[i] += tau * (param[i] - target[i]);
+  copy_values(x->target_copy, type, begin, n, target);
 }
 
 static void adam(Ops *ops, const Adam *x) {
   cpu_run(ops, x, chunks(x->count, CHUNK_VALUES), adam_task);
-}
-
-static void polyak_task(void *job, int64_t task, int worker) {
-  ARGS(Polyak);
-  int64_t begin = task * CHUNK_VALUES, n = min64(CHUNK_VALUES, x->count - begin);
-  float *target = x->target + begin, tau = x->tau;
-  const float *param = x->param + begin;
-  for (int64_t i = 0; i < n; i++) target[i] += tau * (param[i] - target[i]);
-  if (x->copy && type == F32) memcpy((float *)x->copy + begin, target, n * sizeof *target);
-  if (x->copy) row_write(x->copy, type, begin, n, target);
-}
-
-static void polyak(Ops *ops, const Polyak *x) {
-  cpu_run(ops, x, chunks(x->count, CHUNK_VALUES), polyak_task);
 }
 
 static void masked_copy_task(void *job, int64_t task, int worker) {
@@ -328,7 +322,6 @@ void cpu_layers(Ops *ops) {
   ops->block_norm_grad = block_norm_grad;
   ops->residual_norm = residual_norm;
   ops->adam = adam;
-  ops->polyak = polyak;
   ops->masked_copy = masked_copy;
   ops->increment = increment;
 }

@@ -457,26 +457,30 @@ static void residual_norm(Ops *ops, const ResidualNorm *x) {
 
 // ------------------------------- parameters ------------------------------------------------------
 
-// V values from i on, of which those from x.count on do not exist
 template <typename T, int V>
 __device__ inline void adam_at(const Adam &x, int64_t i, float rate, float root) {
-  float p[V], m[V], v[V], g[V];
+  float p[V], m[V], v[V], g[V], t[V] = {};
   load(x.param + i, p);
   load(x.m + i, m);
   load(x.v + i, v);
   load(x.grad + i, g);
+  if (x.target) load(x.target + i, t);
 #pragma unroll
   for (int j = 0; j < V; j++) {
     m[j] += (1 - x.beta1) * (g[j] - m[j]);
     v[j] = x.beta2 * v[j] + (1 - x.beta2) * g[j] * g[j];
     p[j] -= rate * m[j] / (sqrtf(v[j]) * root + x.epsilon);
+    t[j] += x.tau * (p[j] - t[j]);
   }
   store(x.param + i, p);
   store(x.m + i, m);
   store(x.v + i, v);
   if (x.copy) store((T *)x.copy + i, p);
+  if (x.target) store(x.target + i, t);
+  if (x.target && x.target_copy) store((T *)x.target_copy + i, t);
 }
 
+// whole vectors in strides of the grid, then what is left
 template <typename T, int V>
 __global__ void adam_kernel(const Adam x) {
   __shared__ float rate, root;
@@ -492,49 +496,18 @@ __global__ void adam_kernel(const Adam x) {
   if (rest < x.count) adam_at<T, 1>(x, rest, rate, root);
 }
 
-// a grid that keeps every multiprocessor busy and starts each block once
-static dim3 grid_filling(const Cuda *c, int64_t vectors) {
-  int64_t most = (int64_t)c->multiprocessors * 8, blocks = divide_up(vectors, THREADS);
-  return dim3((unsigned)max(min(most, blocks), (int64_t)1));
-}
-
 static void adam(Ops *ops, const Adam *x) {
   Cuda *c = cuda_of(ops);
   if (x->count <= 0) return;
+  size_t copy = 4 * type_size(ops->type);
   bool wide = aligned(x->param, 16) && aligned(x->m, 16) && aligned(x->v, 16) &&
-              aligned(x->grad, 16) && aligned(x->copy, 4 * type_size(ops->type));
-  dim3 grid = grid_filling(c, wide ? x->count / 4 : x->count);
+              aligned(x->grad, 16) && aligned(x->target, 16) && aligned(x->copy, copy) &&
+              aligned(x->target_copy, copy);
+  // enough blocks to keep every multiprocessor busy, each started once
+  int64_t blocks = divide_up(wide ? divide_up(x->count, 4) : x->count, THREADS);
+  dim3 grid((unsigned)min(blocks, (int64_t)c->multiprocessors * 8));
   BY_TYPE(ops->type,
           launch(c, wide ? adam_kernel<T, 4> : adam_kernel<T, 1>, grid, THREADS, *x));
-}
-
-template <typename T, int V>
-__device__ inline void polyak_at(const Polyak &x, int64_t i) {
-  float p[V], t[V];
-  load(x.param + i, p);
-  load(x.target + i, t);
-#pragma unroll
-  for (int j = 0; j < V; j++) t[j] += x.tau * (p[j] - t[j]);
-  store(x.target + i, t);
-  if (x.copy) store((T *)x.copy + i, t);
-}
-
-template <typename T, int V>
-__global__ void polyak_kernel(const Polyak x) {
-  int64_t stride = (int64_t)gridDim.x * blockDim.x * V, whole = x.count / V * V;
-  for (int64_t i = thread_index() * V; i < whole; i += stride) polyak_at<T, V>(x, i);
-  int64_t rest = whole + thread_index();
-  if (rest < x.count) polyak_at<T, 1>(x, rest);
-}
-
-static void polyak(Ops *ops, const Polyak *x) {
-  Cuda *c = cuda_of(ops);
-  if (x->count <= 0) return;
-  bool wide = aligned(x->param, 16) && aligned(x->target, 16) &&
-              aligned(x->copy, 4 * type_size(ops->type));
-  dim3 grid = grid_filling(c, wide ? x->count / 4 : x->count);
-  BY_TYPE(ops->type,
-          launch(c, wide ? polyak_kernel<T, 4> : polyak_kernel<T, 1>, grid, THREADS, *x));
 }
 
 template <typename T>
@@ -566,7 +539,6 @@ void cuda_layers(Ops *ops) {
   ops->block_norm_grad = block_norm_grad;
   ops->residual_norm = residual_norm;
   ops->adam = adam;
-  ops->polyak = polyak;
   ops->masked_copy = masked_copy;
   ops->increment = increment;
 }

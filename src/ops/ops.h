@@ -318,24 +318,17 @@ typedef struct {
 
 // ------------------------------- parameters ------------------------------------------------------
 
-// Adam; copy (T, may be NULL) receives the new value. *step counts from 0 at the first update.
+// Adam, then target += tau·(param − target). The copies (T) receive the new values. *step counts from 0
+// at the first update.
 typedef struct {
   float *param, *m, *v;
   const float *grad;
-  void *copy;
+  float *target;             // or NULL
+  void *copy, *target_copy;  // or NULL
   const int64_t *step;
   int64_t count;
-  float lr, beta1, beta2, epsilon;
+  float lr, beta1, beta2, epsilon, tau;
 } Adam;
-
-// target += tau·(param − target); copy as in Adam
-typedef struct {
-  float *target;
-  const float *param;
-  void *copy;
-  int64_t count;
-  float tau;
-} Polyak;
 
 // out = in where mask (repeating every `period` elements) is 1, else 0. out: T or, with out_f32, float32
 typedef struct {
@@ -438,7 +431,6 @@ struct Ops {
   void (*psi_loss)(Ops *ops, const PsiLoss *x);
 
   void (*adam)(Ops *ops, const Adam *x);
-  void (*polyak)(Ops *ops, const Polyak *x);
   void (*masked_copy)(Ops *ops, const MaskedCopy *x);
   void (*increment)(Ops *ops, int64_t *counter);
 

@@ -533,16 +533,17 @@ static void test_parameters(void **state) {
     Buffer *v = raw(positive, n * sizeof *positive), *at = raw(&step, sizeof step);
     free(positive);
     BOTH(adam, Adam, .param = AT(param), .m = AT(m), .v = AT(v), .grad = AT(grad),
-         .copy = AT(copy), .step = AT(at), .count = n, .lr = 1e-2f, .beta1 = 0.9f,
-         .beta2 = 0.999f, .epsilon = 1e-8f);
-    BOTH(polyak, Polyak, .target = AT(target), .param = AT(param), .copy = AT(target_copy),
-         .count = n, .tau = 0.01f);
+         .target = AT(target), .copy = AT(copy), .target_copy = AT(target_copy), .step = AT(at),
+         .count = n, .lr = 1e-2f, .beta1 = 0.9f, .beta2 = 0.999f, .epsilon = 1e-8f, .tau = 0.01f);
     check("adam", param, 1e-6);
     check("adam m", m, 1e-6);
     check("adam v", v, 1e-6);
     check("adam copy", copy, tolerance(1e-6));
-    check("polyak", target, 1e-6);
-    check("polyak copy", target_copy, tolerance(1e-6));
+    check("adam target", target, 1e-6);
+    check("adam target's copy", target_copy, tolerance(1e-6));
+    BOTH(adam, Adam, .param = AT(param), .m = AT(m), .v = AT(v), .grad = AT(grad), .step = AT(at),
+         .count = n, .lr = 1e-2f, .beta1 = 0.9f, .beta2 = 0.999f, .epsilon = 1e-8f);
+    check("adam alone", param, 1e-6);
 
     uint8_t mask[3] = {1, 0, 1};
     Buffer *keep = raw(mask, sizeof mask), *out = activations(n);
