@@ -43,20 +43,20 @@ int domain_find(const Domain **domain, const char *name) {
 
 // ---------------------------------- where models are ---------------------------------------------
 
-// folder of the program or library this code is in
-static int own_folder(char *out, size_t size) {
+// folder of the library this code is in (a program started by its bare name has none), or of the
+// program
+static int own_folder(char *out, int of_program) {
   Dl_info info;
-  char path[PATH_MAX];
-  if (!dladdr((void *)domain_find, &info) || !realpath(info.dli_fname, path)) {
-    // a program started through PATH is known by its bare name
-    ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
+  if (of_program) {
+    ssize_t length = readlink("/proc/self/exe", out, PATH_MAX - 1);
     if (length < 0) return 0;
-    path[length] = 0;
+    out[length] = 0;
+  } else if (!dladdr((void *)domain_find, &info) || !strchr(info.dli_fname, '/') ||
+             !realpath(info.dli_fname, out)) {
+    return 0;
   }
-  char *slash = strrchr(path, '/');
-  if (!slash) return 0;
-  *slash = 0;
-  return snprintf(out, size, "%s", path) < (int)size;
+  *strrchr(out, '/') = 0;
+  return 1;
 }
 
 // full name of a model's file: in $BFM_MODELS, or near the library in a checkout or a bundle
@@ -71,7 +71,8 @@ static int find_model(char *out, size_t size, const char *file) {
   }
 
   char folder[PATH_MAX];
-  if (own_folder(folder, sizeof folder)) {
+  for (int of_program = 0; of_program < 2; of_program++) {
+    if (!own_folder(folder, of_program)) continue;
     for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
       snprintf(out, size, "%s/%s/%s", folder, places[i], file);
       if (!access(out, R_OK)) return BFM_OK;

@@ -107,3 +107,19 @@ def test_gymnasium():
     assert terminated.dtype == bool and not truncated.any()
     ended = ended or terminated.any()
   assert ended
+
+
+def test_pictures(tmp_path):
+  from bfm.env import pictures
+  qpos = bfm.Env("cheetah", 3).state()[0]
+  try:
+    pictures("cheetah", qpos, tmp_path / "strip.png", columns=2, width=64, height=48)
+  except bfm.Error as error:
+    pytest.skip(str(error))  # no OSMesa here
+  data = (tmp_path / "strip.png").read_bytes()
+  assert data[:8] == b"\x89PNG\r\n\x1a\n"
+  assert (int.from_bytes(data[16:20], "big"), int.from_bytes(data[20:24], "big")) == (128, 96)
+  with pytest.raises(bfm.ArgumentError, match="pixels"):
+    pictures("cheetah", qpos, tmp_path / "no.png", width=5)
+  with pytest.raises(bfm.Error):
+    pictures("cheetah", qpos, tmp_path / "no" / "folder.png")
