@@ -145,6 +145,8 @@ typedef struct {
 BFM_API void bfm_env_get_sizes(const bfm_env *env, bfm_env_sizes *sizes);
 BFM_API void bfm_env_action_range(const bfm_env *env, double *low, double *high /* [act_dim] */);
 
+// begin the random numbers of initial states anew, as those of a new environment
+BFM_API void bfm_env_seed(bfm_env *env, uint64_t seed);
 // draw new initial states for the environments whose entry in which [n] is not 0; NULL: all
 BFM_API int bfm_env_reset(bfm_env *env, const uint8_t *which);
 // one control step of all, actions [n, act_dim]; never resets by itself

@@ -30,6 +30,7 @@ declare({
     "bfm_env_free": (None, env),
     "bfm_env_get_sizes": (None, env, POINTER(Sizes)),
     "bfm_env_action_range": (None, env, numbers, numbers),
+    "bfm_env_seed": (None, env, c_uint64),
     "bfm_env_reset": (c_int, env, c_void_p),
     "bfm_env_step": (c_int, env, numbers),
     "bfm_env_obs": (None, env, numbers),
@@ -67,10 +68,10 @@ class Env:
   """num_envs environments of a domain, all of them reset."""
 
   def __init__(self, domain, num_envs=1, seed=0, threads=0):
-    self._handle = None
+    self._open = None
     handle = c_void_p()
     check(lib.bfm_env_new(ctypes.byref(handle), domain.encode(), num_envs, seed, threads))
-    self._handle = handle
+    self._open = handle
     self.domain = domain
     self.num_envs = num_envs
 
@@ -83,10 +84,16 @@ class Env:
     self.action_low, self.action_high = np.empty(self.act_dim), np.empty(self.act_dim)
     lib.bfm_env_action_range(handle, pointer(self.action_low), pointer(self.action_high))
 
+  @property
+  def _handle(self):
+    if self._open is None:
+      raise ArgumentError("this environment is closed")
+    return self._open
+
   def close(self):
-    if self._handle:
-      lib.bfm_env_free(self._handle)
-      self._handle = None
+    if self._open:
+      lib.bfm_env_free(self._open)
+      self._open = None
 
   __del__ = close
 
@@ -133,8 +140,13 @@ class Env:
 
   # -------------------------------- simulation ---------------------------------------------------
 
-  def reset(self, which=None):
-    """Draw initial states (of those whose entry in which is true); the observations of all."""
+  def reset(self, which=None, seed=None):
+    """Draw initial states (of those whose entry in which is true); the observations of all.
+
+    A seed begins the random numbers anew, as those of a new environment.
+    """
+    if seed is not None:
+      lib.bfm_env_seed(self._handle, seed)
     if which is not None:
       which = array(which, (self.num_envs,), "which", np.uint8)
     check(lib.bfm_env_reset(self._handle, pointer(which)))
@@ -238,7 +250,7 @@ def make_vector(env, task):
     def reset(self, *, seed=None, options=None):
       super().reset(seed=seed)
       self._over[:] = False
-      return env.reset(), {}
+      return env.reset(seed=seed), {}
 
     def step(self, actions):
       fresh = self._over.copy()

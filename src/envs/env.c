@@ -94,6 +94,8 @@ void bfm_env_action_range(const bfm_env *env, double *low, double *high) {
 
 // ---------------------------------- simulation ---------------------------------------------------
 
+void bfm_env_seed(bfm_env *env, uint64_t seed) { sim_seed(env->sim, seed); }
+
 int bfm_env_reset(bfm_env *env, const uint8_t *which) { return sim_reset(env->sim, which); }
 
 int bfm_env_step(bfm_env *env, const double *actions) { return sim_step(env->sim, actions); }

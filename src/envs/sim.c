@@ -227,6 +227,11 @@ static void begin(Sim *sim, int i) {
          sim->nstate * sizeof *sim->before);
 }
 
+void sim_seed(Sim *sim, uint64_t seed) {
+  sim->seed = seed;
+  memset(sim->episode, 0, sim->n * sizeof *sim->episode);
+}
+
 int sim_reset(Sim *sim, const uint8_t *which) {
   int count = 0;
   for (int i = 0; i < sim->n; i++) {

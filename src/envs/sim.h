@@ -15,6 +15,9 @@ typedef struct Sim Sim;
 int sim_new(Sim **sim, const World *world, int n, uint64_t seed, int threads);
 void sim_free(Sim *sim);
 
+// begin the random numbers of initial states anew
+void sim_seed(Sim *sim, uint64_t seed);
+
 // draw initial states; which [n]: those with a nonzero entry, NULL: all
 int sim_reset(Sim *sim, const uint8_t *which);
 

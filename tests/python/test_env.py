@@ -52,6 +52,17 @@ def test_seeds_and_threads():
   assert (first.obs()[0] != first.obs()[1]).any()
 
 
+def test_a_seed_repeats_episodes():
+  env = bfm.Env("walker", 2, seed=4)
+  start, second = env.obs(), env.reset()
+  assert (start != second).any()
+  np.testing.assert_array_equal(env.reset(seed=4), start)
+  np.testing.assert_array_equal(env.reset(), second)
+  env.close()
+  with pytest.raises(bfm.ArgumentError, match="closed"):
+    env.reset()
+
+
 def test_rewards_of_stored_states_are_those_of_the_environment():
   env = bfm.Env("walker", num_envs=50)
   qpos, qvel, _ = env.state()
