@@ -97,6 +97,16 @@ static int tensors_info(const SafeTensors *file, cJSON *info) {
   return status;
 }
 
+// a model loaded begins anew: what it was trained for is only in the file
+static int steps_trained(const char *path, const SafeTensors *file, int64_t *step) {
+  const char *text = safetensors_metadata(file, "step");
+  char *end = NULL;
+  *step = text ? strtoll(text, &end, 10) : -1;
+  if (*step >= 0 && end != text && !*end) return BFM_OK;
+  return bfm_fail(BFM_BAD_FILE, "%s: its metadata does not say how many steps it was trained for",
+                  path);
+}
+
 // the surest check of an agent's file is to load it
 static int agent_info(const char *path, const SafeTensors *file, cJSON *info) {
   bfm_agent *agent = NULL;
@@ -104,12 +114,12 @@ static int agent_info(const char *path, const SafeTensors *file, cJSON *info) {
   cJSON_AddStringToObject(info, "kind", safetensors_metadata(file, "bfm"));
   cJSON_AddNumberToObject(info, "obs_dim", (double)bfm_agent_obs_dim(agent));
   cJSON_AddNumberToObject(info, "act_dim", (double)bfm_agent_act_dim(agent));
-  // a model loaded begins anew; what it was trained for is in the file
-  const char *step = safetensors_metadata(file, "step");
-  cJSON_AddNumberToObject(info, "step", step ? strtod(step, NULL) : 0);
-  cJSON_AddItemToObject(info, "config", cJSON_Parse(safetensors_metadata(file, "config")));
   bfm_agent_free(agent);
 
+  int64_t step = 0;
+  TRY(steps_trained(path, file, &step));
+  cJSON_AddNumberToObject(info, "step", (double)step);
+  cJSON_AddItemToObject(info, "config", cJSON_Parse(safetensors_metadata(file, "config")));
   const char *key, *value;
   for (int i = 0; safetensors_metadata_at(file, i, &key, &value); i++) {
     if (strcmp(key, "bfm") && !cJSON_HasObjectItem(info, key)) {

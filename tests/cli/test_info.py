@@ -71,8 +71,12 @@ def drop_metadata(tensors, metadata):
   metadata.clear()
 
 
+def break_step(tensors, metadata):
+  metadata["step"] = "many"
+
+
 @pytest.mark.parametrize("damage", [put_nan, drop_tensor, change_shape, change_config, break_config,
-                                    drop_metadata])
+                                    break_step, drop_metadata])
 def test_models_that_cannot_be_trusted(damage, model):
   rewrite(model, damage)
   assert "model.safetensors" in refused("info", model)
