@@ -14,7 +14,9 @@ packages=(
 
 test_wheels=(numpy h5py safetensors pytest)
 oracle_wheels=(mujoco==3.17.0 dm_control==1.0.50 gymnasium==1.4.0 h5py safetensors pytest)
-torch_package=python3-torch  # the distribution's: CPU only, a tenth of the wheel's size
+# the distribution's PyTorch: CPU only, a tenth of the wheel's size; with the reference BLAS it would be
+# a hundred times slower than with OpenBLAS
+torch_packages=(python3-torch libopenblas0-pthread)
 
 changed=0
 say() { printf 'deps: %s\n' "$*"; }
@@ -74,10 +76,10 @@ base() {
   [ "$(ls .deps/stamps)" = "$before" ] || { changed=1; say "MuJoCo and the models are under .deps"; }
 }
 
-# dm_control wants a GL library even where nothing is drawn; the old PyTorch of Debian wants numpy 1
+# Debian 12 has PyTorch 1.13, which knows numpy 1 alone
 oracle() {
-  if [ -n "$(apt-cache show "$torch_package" 2>/dev/null)" ]; then
-    apt_install "$torch_package"
+  if [ -n "$(apt-cache show "${torch_packages[@]}" 2>/dev/null)" ]; then
+    apt_install "${torch_packages[@]}"
     venv .venv-oracle /usr/bin/python3 --system-site-packages 'numpy<2' "${oracle_wheels[@]}"
   else
     venv .venv-oracle /usr/bin/python3 "" torch "${oracle_wheels[@]}"
