@@ -29,6 +29,11 @@ struct bfm_env {
   Compiled compiled[COMPILED_MAX];
   int compiled_count;
   pthread_mutex_t shelf_lock;
+
+  // who asked for a reward after one step will ask after the next: it is computed along with it
+  Compiled *asked;  // since the last step
+  Compiled *known;  // whose rewards of the present states are at hand
+  double *rewards;  // [n]
 };
 
 // ---------------------------------- life ---------------------------------------------------------
@@ -45,6 +50,9 @@ int bfm_env_new(bfm_env **out, const char *name, int count, uint64_t seed, int t
   int status = world_new(&env->world, domain);
   if (!status) status = sim_new(&env->sim, env->world, count, seed, threads);
   if (!status) status = sim_reset(env->sim, NULL);
+  if (!status && !(env->rewards = malloc(count * sizeof *env->rewards))) {
+    status = bfm_fail(BFM_NO_MEMORY, "no memory for %d environments", count);
+  }
   if (status) {
     bfm_env_free(env);
     return status;
@@ -66,6 +74,7 @@ void bfm_env_free(bfm_env *env) {
   sim_free(env->sim);
   world_free(env->world);
   pthread_mutex_destroy(&env->shelf_lock);
+  free(env->rewards);
   free(env);
 }
 
@@ -92,34 +101,7 @@ void bfm_env_action_range(const bfm_env *env, double *low, double *high) {
   }
 }
 
-// ---------------------------------- simulation ---------------------------------------------------
-
-void bfm_env_seed(bfm_env *env, uint64_t seed) { sim_seed(env->sim, seed); }
-
-int bfm_env_reset(bfm_env *env, const uint8_t *which) { return sim_reset(env->sim, which); }
-
-int bfm_env_step(bfm_env *env, const double *actions) { return sim_step(env->sim, actions); }
-
-void bfm_env_obs(const bfm_env *env, double *obs) {
-  size_t count = (size_t)env->n * env->world->domain->obs_dim;
-  memcpy(obs, sim_obs(env->sim), count * sizeof *obs);
-}
-
-void bfm_env_ended(const bfm_env *env, uint8_t *ended) {
-  memcpy(ended, sim_ended(env->sim), env->n * sizeof *ended);
-}
-
-int64_t bfm_env_diverged(const bfm_env *env) { return sim_diverged(env->sim); }
-
-int bfm_env_set_state(bfm_env *env, const double *qpos, const double *qvel, const double *act) {
-  return sim_set_state(env->sim, qpos, qvel, act);
-}
-
-void bfm_env_state(bfm_env *env, double *qpos, double *qvel, double *act) {
-  sim_state(env->sim, qpos, qvel, act);
-}
-
-// ---------------------------------- rewards ------------------------------------------------------
+// ---------------------------------- reading rewards ----------------------------------------------
 
 static int compile(bfm_env *env, const char *text, Compiled **out) {
   for (int i = 0; i < env->compiled_count; i++) {
@@ -136,6 +118,7 @@ static int compile(bfm_env *env, const char *text, Compiled **out) {
     return bfm_fail(BFM_NO_MEMORY, "no memory for a reward");
   }
   if (env->compiled_count == COMPILED_MAX) {  // the oldest makes room
+    env->asked = env->known = NULL;
     compiled_free(env->compiled);
     memmove(env->compiled, env->compiled + 1, (COMPILED_MAX - 1) * sizeof *env->compiled);
     env->compiled_count--;
@@ -188,12 +171,60 @@ static void read_step(const World *world, mjData *data, int i, const double *qpo
   asked->out[i] = world->domain->step_reward(world, data, qpos);
 }
 
+// ---------------------------------- simulation ---------------------------------------------------
+
+void bfm_env_seed(bfm_env *env, uint64_t seed) { sim_seed(env->sim, seed); }
+
+int bfm_env_reset(bfm_env *env, const uint8_t *which) {
+  env->known = NULL;
+  return sim_reset(env->sim, which);
+}
+
+int bfm_env_step(bfm_env *env, const double *actions) {
+  Compiled *expected = env->asked;
+  if (expected && reward_stage(expected->original) == REWARD_FORCE) expected = NULL;
+  Asked asked = {.env = env, .compiled = expected, .out = env->rewards};
+  int64_t diverged = sim_diverged(env->sim);
+  env->asked = env->known = NULL;
+
+  TRY(sim_step(env->sim, actions, expected ? read_expression : NULL, &asked));
+  if (!asked.failed && diverged == sim_diverged(env->sim)) env->known = expected;
+  return BFM_OK;
+}
+
+void bfm_env_obs(const bfm_env *env, double *obs) {
+  size_t count = (size_t)env->n * env->world->domain->obs_dim;
+  memcpy(obs, sim_obs(env->sim), count * sizeof *obs);
+}
+
+void bfm_env_ended(const bfm_env *env, uint8_t *ended) {
+  memcpy(ended, sim_ended(env->sim), env->n * sizeof *ended);
+}
+
+int64_t bfm_env_diverged(const bfm_env *env) { return sim_diverged(env->sim); }
+
+int bfm_env_set_state(bfm_env *env, const double *qpos, const double *qvel, const double *act) {
+  env->known = NULL;
+  return sim_set_state(env->sim, qpos, qvel, act);
+}
+
+void bfm_env_state(bfm_env *env, double *qpos, double *qvel, double *act) {
+  sim_state(env->sim, qpos, qvel, act);
+}
+
+// ---------------------------------- rewards ------------------------------------------------------
+
 int bfm_env_reward(bfm_env *env, const char *text, double *rewards) {
   const Task *task = task_find(env->world->domain->name, text);
   Asked asked = {.env = env, .out = rewards};
   if (task && !task->expression) return sim_read(env->sim, SIM_STATE, read_step, &asked);
 
   TRY(compile(env, task ? task->expression : text, &asked.compiled));
+  env->asked = asked.compiled;
+  if (env->known == asked.compiled) {
+    memcpy(rewards, env->rewards, env->n * sizeof *rewards);
+    return BFM_OK;
+  }
   SimNeed need = reward_stage(asked.compiled->original) < REWARD_FORCE ? SIM_STATE : SIM_FORCES;
   TRY(sim_read(env->sim, need, read_expression, &asked));
   return asked.failed ? bfm_fail(BFM_NO_MEMORY, "no memory for copies of a reward") : BFM_OK;

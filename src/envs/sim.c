@@ -186,6 +186,7 @@ static void step_one(const mjModel *model, mjData *data, int i, void *context) {
   sim->ended[i] =
       (domain->terminated && domain->terminated(world, data) ? BFM_ENDED_TERMINATED : 0) |
       (sim->steps[i] >= domain->episode_steps ? BFM_ENDED_TIME : 0);
+  if (sim->read) sim->read(world, data, i, before_of(sim, i) + sim->qpos_at, sim->context);
 }
 
 static void read_one(const mjModel *model, mjData *data, int i, void *context) {
@@ -287,9 +288,11 @@ void sim_state(Sim *sim, double *qpos, double *qvel, double *act) {
   }
 }
 
-int sim_step(Sim *sim, const double *actions) {
+int sim_step(Sim *sim, const double *actions, SimRead read, void *context) {
   TRY(check_numbers("action", actions, sim->n, sim->world->model->nu));
   sim->actions = actions;
+  sim->read = read;
+  sim->context = context;
   memcpy(sim->before, mjb_state(sim->batch), (size_t)sim->n * sim->nstate * sizeof *sim->before);
 
   // where MuJoCo raises an error, state and observation stay as they were

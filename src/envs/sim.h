@@ -26,18 +26,19 @@ int sim_reset(Sim *sim, const uint8_t *which);
 int sim_set_state(Sim *sim, const double *qpos, const double *qvel, const double *act);
 void sim_state(Sim *sim, double *qpos, double *qvel, double *act);
 
+// a look at simulation i; qpos is where its last step began
+typedef void (*SimRead)(const World *world, mjData *data, int i, const double *qpos, void *context);
+
 // one control step of all; actions [n, act_dim] must be finite and are clipped to their ranges.
 // A simulation that diverges keeps the state it had before the step, and BFM_ENDED_DIVERGED is set.
-int sim_step(Sim *sim, const double *actions);
+// read (may be NULL) is called on those that did not, with the new state at hand.
+int sim_step(Sim *sim, const double *actions, SimRead read, void *context);
 
 const double *sim_obs(const Sim *sim);     // [n, obs_dim] of the present states
 const uint8_t *sim_ended(const Sim *sim);  // [n] of bfm_ended bits, of the last step or reset
 int64_t sim_diverged(const Sim *sim);      // how often simulations diverged so far
 
-// call read on every simulation; qpos is where its last step began
-typedef void (*SimRead)(const World *world, mjData *data, int i, const double *qpos, void *context);
-
-// what data holds for read: the state alone, or all that dm_control's legacy step leaves, which is
+// call read on every simulation. What data then holds: the state alone, or all that dm_control's legacy step leaves, which is
 // made again from where the step began
 typedef enum { SIM_STATE, SIM_FORCES } SimNeed;
 

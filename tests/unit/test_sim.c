@@ -188,6 +188,33 @@ static void test_forces_can_be_read_after_a_step(void **state) {
   bfm_env_free(env);
 }
 
+// a reward that was asked for is computed along with the next step: the same number as when not
+static void test_expected_rewards_are_the_same(void **state) {
+  (void)state;
+  for (int d = 0; d < DOMAINS; d++) {
+    bfm_env *often = env_new(domains[d], 3, 2), *once = env_new(domains[d], 3, 1);
+    const char *task = bfm_task_name(domains[d], 0, NULL, NULL);
+    double a[3], b[3];
+    for (int t = 0; t < 5; t++) {
+      step(often, t);
+      step(once, t);
+      assert_int_equal(bfm_env_reward(often, task, a), BFM_OK);
+    }
+    assert_int_equal(bfm_env_reward(once, task, b), BFM_OK);
+    assert_memory_equal(a, b, sizeof a);
+
+    // and no longer known after a reset
+    uint8_t first[3] = {1, 0, 0};
+    assert_int_equal(bfm_env_reset(often, first), BFM_OK);
+    assert_int_equal(bfm_env_reset(once, first), BFM_OK);
+    assert_int_equal(bfm_env_reward(often, task, a), BFM_OK);
+    assert_int_equal(bfm_env_reward(once, task, b), BFM_OK);
+    assert_memory_equal(a, b, sizeof a);
+    bfm_env_free(often);
+    bfm_env_free(once);
+  }
+}
+
 static void test_bad_values_are_refused(void **state) {
   (void)state;
   bfm_env *env;
@@ -230,6 +257,7 @@ int main(void) {
       cmocka_unit_test(test_falling_terminates),
       cmocka_unit_test(test_divergence_stays_where_it_is),
       cmocka_unit_test(test_forces_can_be_read_after_a_step),
+      cmocka_unit_test(test_expected_rewards_are_the_same),
       cmocka_unit_test(test_bad_values_are_refused),
       cmocka_unit_test(test_many_expressions),
   };
