@@ -98,10 +98,10 @@ static void check(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      LEARNS("\"algo\": \"fb\""),
-      LEARNS("\"algo\": \"fb-aw\", \"beta\": 1"),
-      LEARNS("\"algo\": \"fb-are\", \"blocks\": 4"),
-      LEARNS("\"algo\": \"fb-aware\", \"blocks\": 4, \"beta\": 1"),
+      LEARNS("\"algo\": \"fb\", \"ortho\": 10"),
+      LEARNS("\"algo\": \"fb-aw\", \"ortho\": 10, \"beta\": 1"),
+      LEARNS("\"algo\": \"fb-are\", \"ortho\": 10, \"blocks\": 4"),
+      LEARNS("\"algo\": \"fb-aware\", \"ortho\": 10, \"blocks\": 4, \"beta\": 1"),
       LEARNS("\"algo\": \"lap\", \"ortho\": 0.1"),
       LEARNS("\"algo\": \"lap-aw\", \"ortho\": 0.1, \"beta\": 1"),
   };
