@@ -141,24 +141,41 @@ static void print_step(bfm_agent *agent, const Arguments *a, const Speed *speed)
   cJSON_Delete(result);
 }
 
-static int bench_step(const Arguments *a) {
+static int bench_step(bfm_agent *agent, const Arguments *a) {
+  Speed speed = {0};
+  TRY(give_data(agent, &a->measure));
+  TRY(measure_step(agent, a->measure.seconds, &speed));
+  if (strncmp(agent->ops->name, "cpu", 3)) TRY(measure_products(agent, &a->measure, &speed));
+  print_step(agent, a, &speed);
+  return BFM_OK;
+}
+
+// ---------------------------------- the table ----------------------------------------------------
+
+// a measurement of an agent with the options given
+static int with_agent(const Arguments *a, int (*measure)(bfm_agent *, const Arguments *)) {
   char *options = cJSON_PrintUnformatted(a->agent_flags.given);
   bfm_agent *agent = NULL;
   int status = bfm_agent_new(&agent, a->measure.obs, a->measure.act, options);
   free(options);
-  if (status) return status;
-  Speed speed = {0};
-  status = give_data(agent, &a->measure);
-  if (!status) status = measure_step(agent, a->measure.seconds, &speed);
-  if (!status && strncmp(agent->ops->name, "cpu", 3)) {
-    status = measure_products(agent, &a->measure, &speed);
-  }
-  if (!status) print_step(agent, a, &speed);
+  if (!status) status = measure(agent, a);
   bfm_agent_free(agent);
   return status;
 }
 
-// ---------------------------------- the table ----------------------------------------------------
+static int prompt(bfm_agent *agent, const Arguments *a) {
+  return bench_prompt(agent, a->measure.seconds, a->json);
+}
+
+static int act(bfm_agent *agent, const Arguments *a) {
+  return bench_act(agent, a->measure.seconds, a->json);
+}
+
+static int run_step(const Arguments *a) { return with_agent(a, bench_step); }
+
+static int run_prompt(const Arguments *a) { return with_agent(a, prompt); }
+
+static int run_act(const Arguments *a) { return with_agent(a, act); }
 
 static int run_sim(const Arguments *a) { return bench_sim(a->measure.seconds, a->json); }
 
@@ -168,9 +185,11 @@ static const struct {
   const char *name, *help;
   int (*run)(const Arguments *a);
 } benches[] = {
-    {"step", "training steps a second", bench_step},
+    {"step", "training steps a second", run_step},
     {"sim", "control steps a second, beside MuJoCo alone", run_sim},
     {"reward", "rewards of 100,000 stored states", run_reward},
+    {"prompt", "100,000 states with rewards to z", run_prompt},
+    {"act", "observations to actions", run_act},
 };
 #define BENCH_COUNT ((int)(sizeof benches / sizeof *benches))
 
@@ -180,7 +199,7 @@ static int run(const Arguments *a) {
     if (a->what && !strcmp(benches[i].name, a->what)) return benches[i].run(a);
     nearest_try(&nearest, benches[i].name);
   }
-  if (!a->what) return bfm_fail(BFM_BAD_ARGUMENT, "name what to measure: bfm bench step|sim|reward");
+  if (!a->what) return bfm_fail(BFM_BAD_ARGUMENT, "name what to measure: bfm bench step|sim|reward|prompt|act");
   return bfm_fail(BFM_BAD_ARGUMENT, "there is no bench \"%.64s\"; did you mean %s?", a->what,
                   nearest.best ? nearest.best : benches[0].name);
 }
@@ -196,9 +215,10 @@ int cli_bench(int argc, char **argv) {
   const struct argp argp = {
       own_options,
       parse,
-      "step|sim|reward",
+      "step|sim|reward|prompt|act",
       "Measure how fast this machine is: step, the training step on random data; sim, control "
-      "steps beside MuJoCo alone; reward, rewards of stored states.\v"
+      "steps beside MuJoCo alone; reward, rewards of stored states; prompt, from rewards to z; act, "
+      "from observations to actions.\v"
       "Examples:\n"
       "  bfm bench step --preset small\n"
       "  bfm bench sim --seconds 10\n"

@@ -3,6 +3,14 @@
 #ifndef BFM_CLI_BENCH_H
 #define BFM_CLI_BENCH_H
 
+#include "bfm.h"
+
+// 100,000 states with rewards to z
+int bench_prompt(bfm_agent *agent, double seconds, int json);
+
+// observations to actions: one and many, by the mean and by evaluation-based sampling
+int bench_act(bfm_agent *agent, double seconds, int json);
+
 // control steps a second, beside MuJoCo's batch alone; seconds for each domain
 int bench_sim(double seconds, int json);
 
