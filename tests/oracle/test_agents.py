@@ -1,8 +1,9 @@
 """libbfm's agents against the referee: the same parameters, z and noise must give the same steps.
 
 Losses agree to 1e-4 of their size, every parameter (targets too) to 1% of the size of its own
-update. Whole steps at paper sizes use a batch of 1024 for fb-aware and fb, of 256 for the other
-four; options are tried one at a time on the small preset.
+update, but for what float32 itself loses (check_steps). Whole steps at paper sizes use a batch of
+1024 for fb-aware and fb, of 256 for the other four; options are tried one at a time on the small
+preset.
 """
 import numpy as np
 import pytest
@@ -24,12 +25,12 @@ def options(algo, **changes):
   return {"algo": algo, **common, **changes}
 
 
-def pair(algo, obs_dim=OBS, act_dim=ACT, dtype=torch.float32, device="cpu", seed=1, **changes):
-  """bfm's agent and the referee, at the same parameters."""
+def pair(algo, obs_dim=OBS, act_dim=ACT, seed=1, **changes):
+  """bfm's agent and the referee in float64, at the same parameters."""
   chosen = options(algo, **changes)
-  agent = bfm.Agent(obs_dim, act_dim, seed=seed, device=device, **chosen)
+  agent = bfm.Agent(obs_dim, act_dim, seed=seed, device="cpu", **chosen)
   o = reference.Options(obs_dim, act_dim, **chosen)
-  return agent, reference.Agent(agent.tensors(), o, dtype)
+  return agent, reference.Agent(agent.tensors(), o, torch.float64)
 
 
 def transitions(o, rng, rows=None):
@@ -47,45 +48,58 @@ def transitions(o, rng, rows=None):
   return {name: values.astype(np.float32) for name, values in batch.items()}
 
 
-def ten_steps(agent, referee, seed):
-  """{what: how far off, in units of what is allowed} for every loss and every tensor.
+def ten_steps(agents, truth, seed):
+  """For each agent {what: its distance from the truth} of every loss and every tensor.
 
-  Allowed is 1e-4 of a loss's largest size over the steps (it may cross zero), 1% of a tensor's
-  update.
+  A loss's distance is in units of its largest size over the steps, as it may cross zero; a
+  tensor's in units of its update.
   """
-  start, rng = agent.tensors(), np.random.default_rng(seed)
-  steps = []
+  start, rng = truth.tensors(), np.random.default_rng(seed)
+  runs = [[] for _ in agents]
+  true_run = []
   for _ in range(10):
-    batch = transitions(referee.o, rng)
-    steps.append((agent.update(**batch), referee.update(**batch)))
-  found, expected = ({name: np.array([step[side][name] for step in steps])
-                      for name in steps[0][side]} for side in (0, 1))
-  assert found.keys() == expected.keys()
-  off = {name: np.abs(found[name] - expected[name]).max() / np.abs(expected[name]).max() / 1e-4
-         for name in expected}
+    batch = transitions(truth.o, rng)
+    true_run.append(truth.update(**batch))
+    for run, agent in zip(runs, agents):
+      run.append(agent.update(**batch))
+      assert run[-1].keys() == true_run[-1].keys()
+  end = truth.tensors()
+  moved = {name: np.linalg.norm(end[name] - start[name]) for name in end}
+  assert all(moved.values()), [name for name in moved if not moved[name]]
+  result = []
+  for run, agent in zip(runs, agents):
+    off = {}
+    for name in true_run[0]:
+      true, found = (np.array([losses[name] for losses in steps]) for steps in (true_run, run))
+      off[name] = np.abs(found - true).max() / np.abs(true).max()
+    tensors = agent.tensors()
+    assert tensors.keys() == end.keys()
+    off.update({name: np.linalg.norm(tensors[name] - end[name]) / moved[name] for name in end})
+    result.append(off)
+  return result
 
-  found, expected = agent.tensors(), referee.tensors()
-  assert found.keys() == expected.keys()
-  for name in expected:
-    moved = np.linalg.norm(expected[name] - start[name])
-    assert moved > 0, f"{name} has not moved"
-    off[name] = np.linalg.norm(found[name] - expected[name]) / moved / 0.01
-  return off
 
+def check_steps(make, draws=3):
+  """Ten steps: losses within 1e-4, tensors within 1% of their updates, of the float64 referee.
 
-def check_steps(make, draws=6):
-  """Ten steps within what is allowed, for one of a few draws of transitions.
-
-  Float32 breaks the 1% once in a while, PyTorch's against its own float64 too: a ReLU or a minimum
-  that tips over in one row flips a sign, and Adam's first steps are signs. That is luck of the
-  draw; a wrong formula fails every draw.
+  Where PyTorch's own float32 is not that close (a ReLU that tips over in one row flips the sign of
+  a small gradient, and Adam's first steps are signs), twice its distance is allowed: for a tensor,
+  that of the worst one of its network, below 10%. Which side tips over is luck, so a few draws of
+  transitions are tried; a wrong formula fails them all.
   """
   for seed in range(draws):
-    off = ten_steps(*make(), seed)
-    if max(off.values()) <= 1:
+    agent, truth = make()
+    found, yardstick = ten_steps([agent, reference.Agent(agent.tensors(), truth.o)], truth, seed)
+    net = lambda name: name.split(".")[0].replace("_target", "")
+    allowed = {}
+    for name in found:
+      peers = [off for other, off in yardstick.items() if net(other) == net(name)]
+      allowed[name] = max(0.01 if "." in name else 1e-4, min(2 * max(peers), 0.1))
+    beyond = {name: f"{found[name]:.2e} > {allowed[name]:.2e}" for name in found
+              if found[name] > allowed[name]}
+    if not beyond:
       return
-  worst = {name: f"{off[name]:.1f}" for name in sorted(off, key=off.get, reverse=True)[:5]}
-  pytest.fail(f"too far in each of {draws} draws; the last, in units of what is allowed: {worst}")
+  pytest.fail(f"too far in each of {draws} draws; in the last: {beyond}")
 
 
 # ---------------------------------- networks -----------------------------------------------------
@@ -209,7 +223,7 @@ def test_targets_and_online_networks_apart():
     tensors = {name: x + 0.05 * rng.standard_normal(x.shape).astype(np.float32)
                for name, x in agent.tensors().items()}
     agent.set_tensors(tensors)
-    return agent, reference.Agent(tensors, referee.o)
+    return agent, reference.Agent(tensors, referee.o, torch.float64)
 
   check_steps(make)
 
