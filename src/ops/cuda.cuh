@@ -115,6 +115,14 @@ static inline dim3 grid_for(int64_t n) { return dim3((unsigned)divide_up(n, THRE
 static inline dim3 grid_rows(int64_t n) { return dim3((unsigned)divide_up(n, THREADS / 32)); }
 
 __device__ inline int64_t thread_index() { return (int64_t)blockIdx.x * blockDim.x + threadIdx.x; }
+// the same where there are fewer than 2^32: a GPU divides 64 bits slowly, and a thread does little else
+__device__ inline unsigned thread_index32() { return blockIdx.x * blockDim.x + threadIdx.x; }
+
+// block_start in 32 bits
+__device__ inline unsigned block_start32(unsigned block, unsigned n, unsigned K) {
+  return (block * n + K - 1) / K;
+}
+
 __device__ inline int64_t warp_index() { return thread_index() / 32; }
 __device__ inline int lane_index() { return threadIdx.x % 32; }
 

@@ -55,9 +55,9 @@ static void draw_index(Ops *ops, const DrawIndex *x) {
 // U: the widest type that rows are made of
 template <typename U>
 __global__ void gather_kernel(const Gather x) {
-  int64_t i = thread_index(), r = blockIdx.y;
-  if (i >= x.rows * x.cols) return;
-  int64_t row = i / x.cols, col = i % x.cols;
+  unsigned i = thread_index32(), cols = x.cols, row = i / cols, col = i % cols;
+  int64_t r = blockIdx.y;
+  if (row >= x.rows) return;
   int64_t from = r * x.in_stride + x.index[r * x.rows + row];
   ((U *)x.out)[r * x.rows * x.cols + i] = ((const U *)x.in)[from * x.cols + col];
 }
@@ -82,12 +82,12 @@ __device__ inline void to_sphere(float *z, const float *v, int64_t d) {
 
 // a warp for each row of z: rows that share a draw repeat its norm rather than wait for it
 __global__ void mix_z_kernel(const MixZ x) {
-  int64_t row = warp_index();
-  if (row >= x.replicas * x.rows) return;
-  int64_t r = row / x.rows, draw = r * x.draws + row % x.rows / (x.rows / x.draws);
+  unsigned row = thread_index32() / 32, rows = x.rows, draws = x.draws;
+  if (row >= x.replicas * rows) return;
+  int64_t r = row / rows, draw = r * draws + row % rows / (rows / draws);
   const float *v = x.normal + draw * x.d;
   if (x.states && x.choice[draw] < x.mix) {
-    int64_t state = x.index ? x.index[draw] : draw % x.draws;
+    int64_t state = x.index ? x.index[draw] : draw - r * draws;
     v = x.states + (r * x.state_rows + state) * x.d;
   }
   to_sphere(x.z + row * x.d, v, x.d);
@@ -98,11 +98,11 @@ static void mix_z(Ops *ops, const MixZ *x) {
 }
 
 __global__ void pool_z_kernel(const PoolZ x) {
-  int64_t i = thread_index();
-  if (i >= x.replicas * x.rows * x.d) return;
-  int64_t row = i / x.d, r = row / x.rows, draw = row % x.rows / (x.rows / x.draws);
+  unsigned i = thread_index32(), d = x.d, rows = x.rows, row = i / d, r = row / rows;
+  if (r >= x.replicas) return;
+  int64_t draw = row % rows / (rows / (unsigned)x.draws);
   int64_t entry = (*x.step * x.draws + draw) % x.pool_rows;
-  x.z[i] = x.pool[(r * x.pool_rows + entry) * x.d + i % x.d];
+  x.z[i] = x.pool[(r * x.pool_rows + entry) * d + i % d];
 }
 
 static void pool_z(Ops *ops, const PoolZ *x) {
@@ -121,8 +121,8 @@ static void normalize_z(Ops *ops, const NormalizeZ *x) {
 // ------------------------------- evaluation-based sampling ---------------------------------------
 
 __global__ void es_sample_kernel(const EsSample x) {
-  int64_t at = thread_index(), j = at % x.act_dim, i = at / x.act_dim % x.rows;
-  int64_t k = at / x.act_dim / x.rows;
+  unsigned at = thread_index32(), act_dim = x.act_dim, rows = x.rows;
+  unsigned j = at % act_dim, i = at / act_dim % rows, k = at / act_dim / rows;
   if (k >= x.samples) return;
   int64_t draw = ((x.first_row + i) * x.samples + k) * x.act_dim + j;
   float a = x.mu[i * x.act_dim + j] + x.sigma * random_normal(x.seed, STREAM_ES, x.step, draw);

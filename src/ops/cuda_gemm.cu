@@ -59,10 +59,11 @@ void cuda_gemm_close(Cuda *c) {
 template <typename T>
 __global__ void bias_kernel(T *c, const float *bias, int64_t m, int64_t n, int64_t ldc,
                             int64_t stride_c, int64_t stride_bias, int relu) {
-  int64_t i = thread_index(), g = blockIdx.y;
-  if (i >= m * n) return;
-  T *at = c + g * stride_c + i / n * ldc + i % n;
-  float v = get(at) + bias[g * stride_bias + i % n];
+  unsigned i = thread_index32(), row = i / (unsigned)n, col = i % (unsigned)n;
+  int64_t g = blockIdx.y;
+  if (row >= m) return;
+  T *at = c + g * stride_c + row * ldc + col;
+  float v = get(at) + bias[g * stride_bias + col];
   put(at, relu ? fmaxf(v, 0.0f) : v);
 }
 

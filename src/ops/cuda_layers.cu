@@ -114,22 +114,22 @@ static inline int lanes_for(int64_t n) {
 }
 
 template <typename T, int V>
-__global__ void norm_tanh_kernel(const NormTanh x, int lanes) {
-  int64_t blocks = x.end_block - x.first_block, total = x.groups * x.rows * blocks;
-  int64_t segment = thread_index() / lanes;
+__global__ void norm_tanh_kernel(const NormTanh x, unsigned lanes) {
+  unsigned blocks = x.end_block - x.first_block, rows = x.rows, total = x.groups * rows * blocks;
+  unsigned segment = thread_index32() / lanes;
   bool active = segment < total;  // the others keep the warp's sums company
   segment = active ? segment : total - 1;
-  int64_t k = x.first_block + segment % blocks, row = segment / blocks % x.rows;
-  int64_t g = segment / blocks / x.rows, at = g * x.row_stride + row;
-  int64_t lo = block_start(k, x.width, x.blocks), hi = block_start(k + 1, x.width, x.blocks);
-  int64_t begin = lo + threadIdx.x % lanes * V, step = lanes * V;
+  unsigned k = x.first_block + segment % blocks, row = segment / blocks % rows;
+  int64_t g = segment / blocks / rows, at = g * x.row_stride + row;
+  unsigned lo = block_start32(k, x.width, x.blocks), hi = block_start32(k + 1, x.width, x.blocks);
+  unsigned begin = lo + threadIdx.x % lanes * V, step = lanes * V;
   const T *in = (const T *)x.x + at * x.width;
   T *out = (T *)x.y + at * x.width;
   const float *gain = x.gain + g * x.width, *bias = x.bias + g * x.width;
 
   float sum = 0;
 #pragma unroll 4
-  for (int64_t j = begin; j < hi; j += step) {
+  for (unsigned j = begin; j < hi; j += step) {
     float v[V];
     load(in + j, v);
 #pragma unroll
@@ -137,7 +137,7 @@ __global__ void norm_tanh_kernel(const NormTanh x, int lanes) {
   }
   float mean = warp_sum(sum, lanes) / (hi - lo), square = 0;
 #pragma unroll 4
-  for (int64_t j = begin; j < hi; j += step) {
+  for (unsigned j = begin; j < hi; j += step) {
     float v[V];
     load(in + j, v);
 #pragma unroll
@@ -146,7 +146,7 @@ __global__ void norm_tanh_kernel(const NormTanh x, int lanes) {
   float scale = 1.0f / sqrtf(warp_sum(square, lanes) / (hi - lo) + 1e-5f);
   if (!active) return;
 #pragma unroll 2
-  for (int64_t j = begin; j < hi; j += step) {
+  for (unsigned j = begin; j < hi; j += step) {
     float v[V], w[V], b[V];
     load(in + j, v);
     load(gain + j, w);
@@ -173,7 +173,7 @@ static void norm_tanh_of(Cuda *c, const NormTanh *x) {
   if (!y.end_block) y.end_block = y.blocks;
   int lanes = lanes_for(divide_up(divide_up(y.width, y.blocks), V));
   dim3 grid = grid_for(y.groups * y.rows * (y.end_block - y.first_block) * lanes);
-  launch(c, norm_tanh_kernel<T, V>, grid, THREADS, y, lanes);
+  launch(c, norm_tanh_kernel<T, V>, grid, THREADS, y, (unsigned)lanes);
 }
 
 static void norm_tanh(Ops *ops, const NormTanh *x) {
@@ -191,25 +191,25 @@ static void norm_tanh(Ops *ops, const NormTanh *x) {
 // One block of threads takes NORM_CHUNK rows of a group: first each segment's two sums, then, column by
 // column, dx and the chunk's share of dgain and dbias. The rows are still in the cache.
 template <typename T, int V>
-__global__ void norm_tanh_grad_kernel(const NormTanhGrad x, int lanes, unsigned *counters) {
+__global__ void norm_tanh_grad_kernel(const NormTanhGrad x, unsigned lanes, unsigned *counters) {
   __shared__ float part[2][THREADS * V];
   __shared__ float2 sums[NORM_CHUNK * MAX_BLOCKS];
   int64_t g = blockIdx.y, row0 = (int64_t)blockIdx.x * NORM_CHUNK;
-  int rows = (int)min((int64_t)NORM_CHUNK, x.rows - row0), blocks = (int)x.blocks;
+  unsigned rows = min((int64_t)NORM_CHUNK, x.rows - row0), blocks = x.blocks, width = x.width;
   int64_t base = (g * x.row_stride + row0) * x.width;
   const T *dy = (const T *)x.dy + base, *y = (const T *)x.y + base, *in = (const T *)x.x + base;
   const float *gain = x.gain + g * x.width;
   const float *stats = x.stats + (g * x.row_stride + row0) * blocks * 2;
 
   // sums over segments
-  int segments = rows * blocks, together = THREADS / lanes;
-  for (int s0 = 0; s0 < segments; s0 += together) {
-    int segment = min(s0 + (int)threadIdx.x / lanes, segments - 1), k = segment % blocks;
-    int64_t at = segment / blocks * x.width;
-    int64_t lo = block_start(k, x.width, blocks), hi = block_start(k + 1, x.width, blocks);
+  unsigned segments = rows * blocks, together = THREADS / lanes;
+  for (unsigned s0 = 0; s0 < segments; s0 += together) {
+    unsigned segment = min(s0 + threadIdx.x / lanes, segments - 1), k = segment % blocks;
+    unsigned at = segment / blocks * width;
+    unsigned lo = block_start32(k, width, blocks), hi = block_start32(k + 1, width, blocks);
     float mean = stats[segment * 2], scale = stats[segment * 2 + 1], sum = 0, sum_hat = 0;
 #pragma unroll 4
-    for (int64_t j = lo + threadIdx.x % lanes * V; j < hi; j += lanes * V) {
+    for (unsigned j = lo + threadIdx.x % lanes * V; j < hi; j += lanes * V) {
       float d[V], t[V], v[V], w[V];
       load(dy + at + j, d);
       load(y + at + j, t);
@@ -229,21 +229,19 @@ __global__ void norm_tanh_grad_kernel(const NormTanhGrad x, int lanes, unsigned 
   __syncthreads();
 
   // dx, and sums over the chunk's rows
-  int64_t vectors = (x.width + V - 1) / V;
-  int across = (int)min(vectors, (int64_t)THREADS), down = THREADS / across;
+  unsigned vectors = (width + V - 1) / V, across = min(vectors, (unsigned)THREADS);
+  unsigned down = THREADS / across, mine = threadIdx.x % across, down0 = threadIdx.x / across;
   float *scratch = x.scratch + (g * gridDim.x + blockIdx.x) * x.width * 2;
-  for (int64_t first = 0; first < vectors; first += across) {
-    int mine = threadIdx.x % across, down0 = threadIdx.x / across;
-    int64_t col = (first + mine) * V;
+  for (unsigned first = 0; first < vectors; first += across) {
+    unsigned col = (first + mine) * V;
     float dgain[V] = {}, dbias[V] = {};
-    if (down0 < down && col < x.width) {
-      int k = (int)(col * blocks / x.width);
+    if (down0 < down && col < width) {
+      unsigned k = col * blocks / width;
       float w[V];
       load(gain + col, w);
 #pragma unroll 2
-      for (int row = down0; row < rows; row += down) {
-        int64_t at = row * x.width + col;
-        int segment = row * blocks + k;
+      for (unsigned row = down0; row < rows; row += down) {
+        unsigned at = row * width + col, segment = row * blocks + k;
         float d[V], t[V], v[V], mean = stats[segment * 2], scale = stats[segment * 2 + 1];
         float2 sum = sums[segment];
         load(dy + at, d);
@@ -267,15 +265,15 @@ __global__ void norm_tanh_grad_kernel(const NormTanhGrad x, int lanes, unsigned 
       part[1][threadIdx.x * V + i] = dbias[i];
     }
     __syncthreads();
-    for (int j = threadIdx.x; j < across * V; j += THREADS) {
+    for (unsigned j = threadIdx.x; j < across * V; j += THREADS) {
       float total_gain = 0, total_bias = 0;
-      for (int i = 0; i < down; i++) {
+      for (unsigned i = 0; i < down; i++) {
         total_gain += part[0][i * across * V + j];
         total_bias += part[1][i * across * V + j];
       }
-      if (first * V + j < x.width) {
+      if (first * V + j < width) {
         scratch[first * V + j] = total_gain;
-        scratch[x.width + first * V + j] = total_bias;
+        scratch[width + first * V + j] = total_bias;
       }
     }
   }
@@ -299,7 +297,8 @@ template <typename T, int V>
 static void norm_tanh_grad_of(Cuda *c, const NormTanhGrad *x) {
   int lanes = lanes_for(divide_up(divide_up(x->width, x->blocks), V));
   dim3 grid((unsigned)divide_up(x->rows, NORM_CHUNK), (unsigned)x->groups);
-  launch(c, norm_tanh_grad_kernel<T, V>, grid, THREADS, *x, lanes, c->counters[c->lane]);
+  launch(c, norm_tanh_grad_kernel<T, V>, grid, THREADS, *x, (unsigned)lanes,
+         c->counters[c->lane]);
 }
 
 static void norm_tanh_grad(Ops *ops, const NormTanhGrad *x) {
@@ -321,11 +320,10 @@ static void norm_tanh_grad(Ops *ops, const NormTanhGrad *x) {
 
 template <typename T>
 __global__ void pack_kernel(const Pack x) {
-  int64_t width = x.a_cols + x.b_cols, i = thread_index();
-  if (i >= x.groups * x.rows * width) return;
-  int64_t col = i % width, from = i / width, row = from % x.rows, g = from / x.rows;
-  if (col >= x.a_cols && !x.b) return;
-  int64_t a_rows = x.a_rows ? x.a_rows : x.rows, from_a = g * a_rows + row % a_rows;
+  unsigned width = x.a_cols + x.b_cols, i = thread_index32(), col = i % width, row = i / width;
+  if (row >= x.rows || (col >= x.a_cols && !x.b)) return;
+  int64_t g = blockIdx.y, a_rows = x.a_rows ? x.a_rows : x.rows, from = g * x.rows + row;
+  int64_t from_a = g * a_rows + (row < a_rows ? row : row % (unsigned)a_rows);
   float v = col < x.a_cols ? x.a[from_a * x.a_cols + col] : x.b[from * x.b_cols + col - x.a_cols];
   for (int64_t copy = 0; copy < x.copies; copy++) {
     put((T *)x.out + ((g * x.copies + copy) * x.row_stride + x.row0 + row) * width + col, v);
@@ -333,15 +331,15 @@ __global__ void pack_kernel(const Pack x) {
 }
 
 static void pack(Ops *ops, const Pack *x) {
-  dim3 grid = grid_for(x->groups * x->rows * (x->a_cols + x->b_cols));
+  dim3 grid((unsigned)divide_up(x->rows * (x->a_cols + x->b_cols), THREADS), (unsigned)x->groups);
   BY_TYPE(ops->type, launch(cuda_of(ops), pack_kernel<T>, grid, THREADS, *x));
 }
 
 template <typename U>
 __global__ void copy_columns_kernel(const CopyColumns x) {
-  int64_t i = thread_index();
-  if (i >= x.groups * x.rows * x.cols) return;
-  int64_t col = i % x.cols, row = i / x.cols % x.rows, g = i / x.cols / x.rows;
+  unsigned i = thread_index32(), cols = x.cols, col = i % cols;
+  int64_t row = i / cols, g = blockIdx.y;
+  if (row >= x.rows) return;
   ((U *)x.out)[g * x.stride_out + row * x.ld_out + col] =
       ((const U *)x.in)[g * x.stride_in + row * x.ld_in + col];
 }
@@ -358,13 +356,14 @@ static void copy_columns(Ops *ops, const CopyColumns *x) {
   auto kernel = size == 16  ? copy_columns_kernel<uint4>
                 : size == 4 ? copy_columns_kernel<uint32_t>
                             : copy_columns_kernel<uint16_t>;
-  launch(c, kernel, grid_for(y.groups * y.rows * y.cols), THREADS, y);
+  launch(c, kernel, dim3((unsigned)divide_up(y.rows * y.cols, THREADS), (unsigned)y.groups),
+         THREADS, y);
 }
 
 __global__ void select_columns_kernel(const SelectColumns x) {
-  int64_t i = thread_index();
+  unsigned i = thread_index32(), cols = x.out_cols;
   if (i >= x.rows * x.out_cols) return;
-  x.out[i] = x.in[i / x.out_cols * x.in_cols + x.columns[i % x.out_cols]];
+  x.out[i] = x.in[i / cols * x.in_cols + x.columns[i % cols]];
 }
 
 static void select_columns(Ops *ops, const SelectColumns *x) {
@@ -392,39 +391,42 @@ static void policy_action(Ops *ops, const PolicyAction *x) {
 }
 
 // one segment of `lanes` lanes for each block of each row
-__global__ void block_norm_kernel(const BlockNorm x, int lanes) {
-  int64_t segment = thread_index() / lanes, total = x.rows * x.blocks;
+__global__ void block_norm_kernel(const BlockNorm x, unsigned lanes) {
+  unsigned blocks = x.blocks, segment = thread_index32() / lanes, total = x.rows * blocks;
   bool active = segment < total;
   segment = active ? segment : total - 1;
-  int64_t k = segment % x.blocks, lo = block_start(k, x.d, x.blocks);
-  int64_t n = block_start(k + 1, x.d, x.blocks) - lo, at = segment / x.blocks * x.d + lo;
+  unsigned k = segment % blocks, lo = block_start32(k, x.d, blocks);
+  unsigned n = block_start32(k + 1, x.d, blocks) - lo;
+  int64_t at = segment / blocks * x.d + lo;
   float square = 0;
-  for (int64_t j = threadIdx.x % lanes; j < n; j += lanes) square += x.x[at + j] * x.x[at + j];
+  for (unsigned j = threadIdx.x % lanes; j < n; j += lanes) square += x.x[at + j] * x.x[at + j];
   float scale = sqrtf((float)n) / fmaxf(sqrtf(warp_sum(square, lanes)), MIN_NORM);
   if (!active) return;
-  for (int64_t j = threadIdx.x % lanes; j < n; j += lanes) x.y[at + j] = x.x[at + j] * scale;
+  for (unsigned j = threadIdx.x % lanes; j < n; j += lanes) x.y[at + j] = x.x[at + j] * scale;
 }
 
 static void block_norm(Ops *ops, const BlockNorm *x) {
   int lanes = lanes_for(divide_up(x->d, x->blocks));
-  launch(cuda_of(ops), block_norm_kernel, grid_for(x->rows * x->blocks * lanes), THREADS, *x, lanes);
+  launch(cuda_of(ops), block_norm_kernel, grid_for(x->rows * x->blocks * lanes), THREADS, *x,
+         (unsigned)lanes);
 }
 
-__global__ void block_norm_grad_kernel(const BlockNormGrad x, int lanes) {
-  int64_t segment = thread_index() / lanes, total = x.rows * x.blocks;
+__global__ void block_norm_grad_kernel(const BlockNormGrad x, unsigned lanes) {
+  unsigned blocks = x.blocks, segment = thread_index32() / lanes, total = x.rows * blocks;
   bool active = segment < total;
   segment = active ? segment : total - 1;
-  int64_t k = segment % x.blocks, lo = block_start(k, x.d, x.blocks);
-  int64_t n = block_start(k + 1, x.d, x.blocks) - lo, at = segment / x.blocks * x.d + lo;
+  unsigned k = segment % blocks, lo = block_start32(k, x.d, blocks);
+  unsigned n = block_start32(k + 1, x.d, blocks) - lo;
+  int64_t at = segment / blocks * x.d + lo;
   float square = 0, dot = 0;
-  for (int64_t j = threadIdx.x % lanes; j < n; j += lanes) {
+  for (unsigned j = threadIdx.x % lanes; j < n; j += lanes) {
     square += x.x[at + j] * x.x[at + j];
     dot += x.x[at + j] * x.dy[at + j];
   }
   float norm = fmaxf(sqrtf(warp_sum(square, lanes)), MIN_NORM);
   float scale = sqrtf((float)n) / norm, along = warp_sum(dot, lanes) / (norm * norm);
   if (!active) return;
-  for (int64_t j = threadIdx.x % lanes; j < n; j += lanes) {
+  for (unsigned j = threadIdx.x % lanes; j < n; j += lanes) {
     x.dx[at + j] = scale * (x.dy[at + j] - x.x[at + j] * along);
   }
 }
@@ -432,7 +434,7 @@ __global__ void block_norm_grad_kernel(const BlockNormGrad x, int lanes) {
 static void block_norm_grad(Ops *ops, const BlockNormGrad *x) {
   int lanes = lanes_for(divide_up(x->d, x->blocks));
   launch(cuda_of(ops), block_norm_grad_kernel, grid_for(x->rows * x->blocks * lanes), THREADS, *x,
-         lanes);
+         (unsigned)lanes);
 }
 
 // a warp for each row
@@ -441,13 +443,14 @@ __global__ void residual_norm_kernel(const ResidualNorm x) {
   if (row >= x.rows) return;
   const float *z = x.z + row * x.d;
   float square = 0;
-  for (int64_t k = 0; k < x.blocks; k++) {
-    int64_t lo = block_start(k, x.d, x.blocks), hi = block_start(k + 1, x.d, x.blocks);
+  for (unsigned k = 0, lo = 0; k < x.blocks; k++) {
+    unsigned hi = block_start32(k + 1, x.d, x.blocks);
     float own = 0;
-    for (int64_t j = lo + lane_index(); j < hi; j += 32) own += z[j] * z[j];
+    for (unsigned j = lo + lane_index(); j < hi; j += 32) own += z[j] * z[j];
     square += warp_sum(own);
     float scale = sqrtf((float)hi) / fmaxf(sqrtf(square), MIN_NORM);
-    for (int64_t j = lo + lane_index(); j < hi; j += 32) x.y[row * x.d + j] = z[j] * scale;
+    for (unsigned j = lo + lane_index(); j < hi; j += 32) x.y[row * x.d + j] = z[j] * scale;
+    lo = hi;
   }
 }
 
@@ -512,8 +515,8 @@ static void adam(Ops *ops, const Adam *x) {
 
 template <typename T>
 __global__ void masked_copy_kernel(const MaskedCopy x) {
-  int64_t i = thread_index();
-  if (i < x.count) put((T *)x.out + i, !x.mask || x.mask[i % x.period] ? x.in[i] : 0);
+  unsigned i = thread_index32(), period = x.period;
+  if (i < x.count) put((T *)x.out + i, !x.mask || x.mask[i % period] ? x.in[i] : 0);
 }
 
 static void masked_copy(Ops *ops, const MaskedCopy *x) {

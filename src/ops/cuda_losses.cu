@@ -13,11 +13,11 @@ static dim3 grid_batch(int64_t n, int64_t rows, int64_t replicas) {
 // ------------------------------- rows and members ------------------------------------------------
 
 __global__ void row_dot_kernel(const RowDot x) {
-  int64_t row = warp_index();
-  if (row >= x.replicas * x.members * x.rows) return;
-  int64_t g = row / x.rows, i = row % x.rows, z_rows = x.z_rows ? x.z_rows : x.rows;
+  unsigned row = thread_index32() / 32, rows = x.rows, members = x.members;
+  if (row >= x.replicas * members * rows) return;
+  unsigned g = row / rows, i = row % rows, z_rows = x.z_rows ? x.z_rows : rows;
   const float *a = x.a + (g * x.row_stride + i) * x.d;
-  const float *z = x.z + (g / x.members * z_rows + i % z_rows) * x.d;
+  const float *z = x.z + ((int64_t)(g / members) * z_rows + i % z_rows) * x.d;
   float sum = 0;
   for (int64_t j = lane_index(); j < x.d; j += 32) sum += a[j] * z[j];
   sum = warp_sum(sum);
@@ -45,7 +45,8 @@ static void mean_members(Ops *ops, const MeanMembers *x) {
 // a block for row j of group i of replica r, all members: the targets are read once
 template <int V>
 __global__ void fb_loss_kernel(const FbLoss x, float *partial, unsigned *counters) {
-  int64_t J = x.rows, I = x.groups, r = blockIdx.y, i = blockIdx.x / J, j = blockIdx.x % J;
+  int64_t J = x.rows, I = x.groups, r = blockIdx.y;
+  int64_t i = blockIdx.x / (unsigned)J, j = blockIdx.x % (unsigned)J;
   int64_t matrix = I * J * J;  // from one member to the next
   float *m = x.m + r * x.members * matrix + (i * J + j) * J;
   const float *t = x.t + r * x.t_members * matrix + (i * J + j) * J;
@@ -92,7 +93,7 @@ static void fb_loss(Ops *ops, const FbLoss *x) {
 
 template <int V>
 __global__ void ortho_loss_kernel(const OrthoLoss x, float *partial, unsigned *counters) {
-  int64_t J = x.rows, I = x.groups, r = blockIdx.y, j = blockIdx.x % J;
+  int64_t J = x.rows, I = x.groups, r = blockIdx.y, j = blockIdx.x % (unsigned)J;
   float *c = x.c + (r * I * J + blockIdx.x) * J;
   float pairs = J > 1 ? 1.0f / ((float)I * J * (J - 1)) : 0, rows = 1.0f / ((float)I * J);
   float scale = 2 * x.scale, sum = 0;
@@ -166,7 +167,8 @@ __global__ void aw_loss_kernel(const AwLoss x, float *partial, unsigned *counter
   float scale = 1 / (x.sigma * x.sigma), loss = 0;
   if (i < n) {
     int64_t at = r * n + i;
-    float mu = x.mu[r * x.mu_stride * x.act_dim + i], w = x.w[r * x.rows + i / x.act_dim];
+    float mu = x.mu[r * x.mu_stride * x.act_dim + i];
+    float w = x.w[r * x.rows + (unsigned)i / (unsigned)x.act_dim];
     float e = mu - x.act[at];
     x.dx[at] = w * e * scale * (1 - mu * mu);
     loss = w * e * e * 0.5f * scale;
@@ -211,7 +213,7 @@ template <typename T>
 __global__ void td3_action_grad_kernel(const Td3ActionGrad x) {
   int64_t i = thread_index(), r = blockIdx.y, width = x.obs_dim + x.act_dim;
   if (i >= x.rows * x.act_dim) return;
-  int64_t j = i / x.act_dim, k = i % x.act_dim;
+  int64_t j = (unsigned)i / (unsigned)x.act_dim, k = (unsigned)i % (unsigned)x.act_dim;
   float mu = x.mu[r * x.mu_stride * x.act_dim + i], sum = 0;
   for (int64_t m = 0; m < x.copies; m++) {
     sum += get((const T *)x.dxa + ((r * x.copies + m) * x.row_stride + j) * width + x.obs_dim + k);
