@@ -51,7 +51,7 @@ static void print_json(const Task *task) {
 
 // a reward is shown where one domain is asked for
 static void print_task(const Task *task, int with_reward) {
-  printf("%-12s%-18s%-8s%s\n", task->domain, task->name, kinds[task->kind], task->help);
+  printf("%-12s%-20s%-8s%s\n", task->domain, task->name, kinds[task->kind], task->help);
   if (with_reward && task->expression) printf("%12s= %s\n", "", task->expression);
 }
 

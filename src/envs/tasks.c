@@ -103,7 +103,7 @@ static const Task tasks[] = {
      "do a split on the ground"},
 
     // jaco: bring the tool centre point to a place on the floor; the random ones were drawn once
-    {"jaco", "reach_duplo", TASK_KNOWN, "tolerance(dist(tcp, brick), 0, 0.05, 0.05)",
+    {"jaco", "reach_duplo", TASK_PROMPT, "tolerance(dist(tcp, brick), 0, 0.05, 0.05)",
      "reach the brick"},
     {"jaco", "reach_top_left", TASK_KNOWN,
      "tolerance(norm(tcp.x + 0.09, tcp.y - 0.09, tcp.z - 0.001), 0, 0.05, 0.05)",

@@ -6,7 +6,7 @@
 typedef enum {
   TASK_KNOWN,   // in the datasets: agents were trained on it
   TASK_NEW,     // only asked for at test time
-  TASK_PROMPT,  // the paper's examples of what a user may type
+  TASK_PROMPT,  // an example of what a user may type: the paper's, and dm_control's own for jaco
 } TaskKind;
 
 typedef struct {
