@@ -87,9 +87,10 @@ void agent_learn(bfm_agent *agent);  // losses, gradients, updates, on the batch
 int agent_check_losses(bfm_agent *agent, float *out);
 
 // task.c: z in training
-void agent_refresh_pool(bfm_agent *agent);  // from pool_obs
-void agent_draw_z(bfm_agent *agent);        // needs B(s') when not auto-regressive
-void agent_features(bfm_agent *agent);      // B(s', z), or phi of s and s'
+void agent_refresh_pool(bfm_agent *agent);     // from pool_obs
+void agent_draw_z(bfm_agent *agent);           // needs B(s') when not auto-regressive
+void agent_features(bfm_agent *agent);         // B(s', z), or phi of s and s'
+void agent_target_features(bfm_agent *agent);  // B⁻(s', z), after B(s', z)
 
 // fb.c, laplacian.c, actor.c: losses and gradients by the outputs of the networks
 void fb_loss(bfm_agent *agent);

@@ -166,13 +166,12 @@ void agent_learn(bfm_agent *a) {
   const Net *f = &a->net[NET_F];
   const Pass rows = {.rows = a->N};
 
-  // B(s', z) and B⁻(s', z), where they need z, beside the policy
-  if (a->autoregressive) {
-    ops->fork(ops, 3);
-    ops->lane(ops, 3);
-    agent_features(a);
-    ops->lane(ops, 0);
-  }
+  // B(s', z), where it needs z, and B⁻(s', z) beside the policy
+  ops->fork(ops, 3);
+  ops->lane(ops, 3);
+  if (a->autoregressive) agent_features(a);
+  if (!a->laplacian) agent_target_features(a);
+  ops->lane(ops, 0);
 
   // a' ~ π(s', z), and a_π ~ π(s, z)
   policy_forward(a);
@@ -196,7 +195,7 @@ void agent_learn(bfm_agent *a) {
 
   // FB loss (lap: successor features and Laplacian) and orthonormality
   ops->join(ops, 1);
-  if (a->autoregressive) ops->join(ops, 3);
+  ops->join(ops, 3);
   if (a->laplacian) {
     psi_loss(a);
     laplacian_loss(a);
@@ -303,11 +302,22 @@ static void refresh_body(void *context) {
 
 static void step_body(void *context) {
   bfm_agent *a = context;
-  draw_batch(a);
+  Ops *ops = a->ops;
+
+  // noise, and z from the pool, beside the batch
+  ops->fork(ops, 1);
+  ops->lane(ops, 1);
   draw_noise(a, a->noise_next, STREAM_NOISE_NEXT);
   draw_noise(a, a->noise_pi, STREAM_NOISE_PI);
-  if (!a->autoregressive) agent_features(a);
-  agent_draw_z(a);
+  if (a->autoregressive) agent_draw_z(a);
+  ops->lane(ops, 0);
+  draw_batch(a);
+  ops->join(ops, 1);
+
+  if (!a->autoregressive) {  // z of B(s')
+    agent_features(a);
+    agent_draw_z(a);
+  }
   agent_learn(a);
 }
 

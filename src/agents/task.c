@@ -108,10 +108,10 @@ static void b_output(bfm_agent *a, float *out, const Tape *tape) {
   }
 }
 
-// B(s', z) and B⁻(s', z); lap: phi(s) and phi(s')
+// B(s', z); lap: phi(s) and phi(s')
 void agent_features(bfm_agent *a) {
   Ops *ops = a->ops;
-  const Tape *tape = &a->tape[NET_B], *target = &a->tape_target[NET_B];
+  const Tape *tape = &a->tape[NET_B];
   if (a->goal_columns) {
     select_goal(a, a->goal, a->next_obs);
     if (a->laplacian) select_goal(a, a->goal_now, a->obs);
@@ -124,8 +124,12 @@ void agent_features(bfm_agent *a) {
   pack_b(a, tape, a->goal, a->z_b, a->N, a->laplacian ? a->N : 0);
   net_forward(ops, &a->net[NET_B], a->online[NET_B], tape, (Pass){.rows = tape->rows});
   b_output(a, a->b, tape);
-  if (a->laplacian) return;
+}
 
+// B⁻(s', z), after B(s', z)
+void agent_target_features(bfm_agent *a) {
+  Ops *ops = a->ops;
+  const Tape *target = &a->tape_target[NET_B];
   pack_b(a, target, a->goal, a->z_b, a->N, 0);
   net_forward(ops, &a->net[NET_B], a->slow[NET_B], target, (Pass){.rows = a->N});
   b_output(a, a->b_target, target);
