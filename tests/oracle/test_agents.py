@@ -271,10 +271,11 @@ def test_prompts(algo, changes):
                referee.prompt_reward(obs, reward, 0.3), tolerance)
 
 
-@pytest.mark.parametrize("K, d", [(1, 32), (2, 32), (4, 50), (8, 64)])
-def test_a_reward_prompt_is_the_fixed_point(K, d):
-  agent, _ = pair("fb-aware", blocks=K, d=d)
-  obs = states(5000)
+@pytest.mark.parametrize("K, d, rows", [(1, 32, 5000), (2, 32, 5000), (4, 50, 5000), (8, 64, 5000),
+                                        (4, 8, 140001)])  # more than the library keeps at once
+def test_a_reward_prompt_is_the_fixed_point(K, d, rows):
+  agent, _ = pair("fb-aware", blocks=K, d=d, b_hidden=128 if rows == 5000 else 16)
+  obs = states(rows)
   reward = np.exp(-obs[:, 2] ** 2).astype(np.float32)
   z = agent.prompt(obs=obs, reward=reward)
   B = agent.B(obs, z).astype(np.float64)
