@@ -20,7 +20,8 @@ typedef struct {
   int64_t rows, chunk, kept;  // kept: of the rows, those whose activations are kept
   const float *obs;           // on the host
   const float *weight;        // on the host
-  Tape tape;
+  Tape tape;  // of a chunk
+  void *act, *cat, *trunk[NET_MAX_LAYERS];  // what later blocks need of the kept rows
   float *states, *z_b, *b, *w;  // [kept + chunk, goal], [chunk, d], [chunk, d], [chunk]
   double *sum;                  // [d]
   float *z_rows, *goal;         // on the host: z repeated, the goal's columns of a chunk
@@ -30,13 +31,29 @@ typedef struct {
 
 static void prompt_layout(Prompt *p, Arena *arena) {
   const bfm_agent *a = p->agent;
-  int64_t all = p->kept + p->chunk;
-  tape_layout(&p->tape, &a->net[NET_B], a->ops->type, TAPE_INFER, 1, all, arena);
-  p->states = arena_take(arena, all * a->goal_dim * sizeof(float));
+  const Net *net = &a->net[NET_B];
+  size_t size = type_size(a->ops->type);
+  tape_layout(&p->tape, net, a->ops->type, TAPE_INFER, 1, p->chunk, arena);
+  p->act = arena_take(arena, p->kept * net->hidden * size);
+  p->cat = arena_take(arena, p->kept * 2 * net->feat * size);
+  for (int i = 0; i < net->layers; i++) p->trunk[i] = arena_take(arena, p->kept * net->hidden * size);
+  p->states = arena_take(arena, (p->kept + p->chunk) * a->goal_dim * sizeof(float));
   p->z_b = arena_take(arena, p->chunk * a->d * sizeof(float));
   p->b = arena_take(arena, p->chunk * a->d * sizeof(float));
   p->w = arena_take(arena, p->chunk * sizeof(float));
   p->sum = arena_take(arena, a->d * sizeof(double));
+}
+
+// the tape of the chunk that begins at row `at`: with the kept activations, if it is one of those
+static Tape chunk_tape(const Prompt *p, int64_t at) {
+  const Net *net = &p->agent->net[NET_B];
+  int64_t hidden = at * net->hidden * type_size(p->agent->ops->type);
+  Tape tape = p->tape;
+  if (at >= p->kept) return tape;
+  tape.pre[1] = tape.act[1] = (char *)p->act + hidden;
+  tape.cat = (char *)p->cat + at * 2 * net->feat * type_size(p->agent->ops->type);
+  for (int i = 0; i < net->layers; i++) tape.trunk[i] = (char *)p->trunk[i] + hidden;
+  return tape;
 }
 
 static void prompt_close(Prompt *p) {
@@ -99,23 +116,23 @@ static int put_z(Prompt *p, const float *z) {
 static void run_b(Prompt *p, int64_t at, int64_t n, int64_t first, int64_t end) {
   bfm_agent *a = p->agent;
   Ops *ops = a->ops;
-  Pack pack = {.out = p->tape.in[0], .a = p->states + at * a->goal_dim, .a_cols = a->goal_dim,
-               .groups = 1, .copies = 1, .rows = n, .row0 = at, .row_stride = p->tape.rows};
+  Tape tape = chunk_tape(p, at);
+  Pack pack = {.out = tape.in[0], .a = p->states + at * a->goal_dim, .a_cols = a->goal_dim,
+               .groups = 1, .copies = 1, .rows = n, .row_stride = tape.rows};
   if (!first) ops->pack(ops, &pack);
-  pack.out = p->tape.in[1];
+  pack.out = tape.in[1];
   if (a->K > 1) {
     pack.b = p->z_b;
     pack.b_cols = a->d;
   }
   ops->pack(ops, &pack);
-  net_forward(ops, &a->net[NET_B], a->online[NET_B], &p->tape,
-              (Pass){.row0 = at, .rows = n, .replica = p->replica, .first_block = first,
-                     .end_block = end});
-  const float *out = p->tape.out + at * a->d;
+  net_forward(ops, &a->net[NET_B], a->online[NET_B], &tape,
+              (Pass){.rows = n, .replica = p->replica, .first_block = first, .end_block = end});
   if (a->config.b_norm) {
-    ops->block_norm(ops, &(BlockNorm){.y = p->b, .x = out, .rows = n, .d = a->d, .blocks = a->K});
+    ops->block_norm(ops, &(BlockNorm){.y = p->b, .x = tape.out, .rows = n, .d = a->d,
+                                      .blocks = a->K});
   } else {
-    ops->copy(ops, p->b, out, n * a->d * sizeof *p->b);
+    ops->copy(ops, p->b, tape.out, n * a->d * sizeof *p->b);
   }
 }
 
