@@ -1,7 +1,7 @@
 #!/bin/sh
-# Lay the program, the library, the CUDA plugin, the GPU tests and every library they need that a bare
-# Linux lacks in one folder, build/bundle, and pack it. The C and C++ runtimes and the driver's and
-# CUDA's libraries are the target's own: it must be no older than this machine.
+# Lay the program, the library, the CUDA plugin, the GPU tests and every library they need that a
+# bare Linux lacks in one folder, build/bundle, and pack it. The C and C++ runtimes and the driver's
+# and CUDA's libraries are the target's own: it must be no older than this machine.
 #   scripts/bundle.sh [build folder] [archive]
 set -eu
 
@@ -17,12 +17,14 @@ for file in bfm libbfm.so libbfm_cuda.so tests/unit/test_cuda; do
 done
 strip --strip-debug "$out"/*.so "$out/bfm" 2>/dev/null || true
 
-# name => path of what the loader finds, less what every target has
+# paths of what the loader finds, less what every target has
+runtime='c|m|dl|rt|pthread|resolv|stdc\+\+|gcc_s|cuda|cudart|cublas|cublasLt'
 needed() {
   ldd "$@" 2>/dev/null | awk '$2 == "=>" && $3 ~ /^\// {print $3}' | sort -u |
-    grep -Ev '/(ld-linux[^/]*|lib(c|m|dl|rt|pthread|resolv|stdc\+\+|gcc_s|cuda|cudart|cublas|cublasLt))\.so'
+    grep -Ev "/(ld-linux[^/]*|lib($runtime))\.so"
 }
-needed "$out"/*.so $(find "$out" -maxdepth 1 -type f -perm -100 ! -name '*.so') | while read -r path; do cp -L "$path" "$out/lib/"; done
+needed "$out"/*.so $(find "$out" -maxdepth 1 -type f -perm -100 ! -name '*.so') |
+  while read -r path; do cp -L "$path" "$out/lib/"; done
 [ ! -d .deps/models ] || cp -R .deps/models "$out/models"
 [ ! -d .deps/licenses ] || cp -R .deps/licenses "$out/licenses"
 

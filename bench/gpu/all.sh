@@ -1,8 +1,8 @@
 #!/bin/bash
 # Everything to be known from one visit to a machine with a GPU: correctness against the CPU, the
 # sanitizers, the speed of a step beside its products and beside PyTorch. Needs the archive of
-# `make build/tests/unit/test_cuda bundle`, a driver and CUDA 13's libraries; Python with PyTorch for
-# the peer. Long logs go to the folder $OUT, a short table comes last.
+# `make bundle`, a driver and CUDA 13's libraries; Python with PyTorch for the peer. Long logs go to the
+# folder $OUT, a short table comes last.
 #   bench/gpu/all.sh [archive] [parts: check step peer sanitize kernels]
 set -u
 
@@ -24,7 +24,8 @@ if ldd "$bundle/libbfm_cuda.so" | grep -q 'not found'; then
     xargs -I{} find {} -name 'libcublasLt.so.13' 2>/dev/null | head -1)
   export LD_LIBRARY_PATH=$(dirname "$lib")${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 fi
-nvidia-smi --query-gpu=name,driver_version,clocks.sm,memory.used --format=csv,noheader | tee -a "$table"
+nvidia-smi --query-gpu=name,driver_version,clocks.sm,memory.used --format=csv,noheader |
+  tee -a "$table"
 
 check() {
   timeout 200 "$bundle/test_cuda" >"$out/check.txt" 2>&1

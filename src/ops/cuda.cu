@@ -260,7 +260,8 @@ static int make_lanes(Cuda *c) {
     cuda_good(c, cudaEventCreateWithFlags(&c->event[i], cudaEventDisableTiming), "make an event");
     cuda_good(c, cudaMalloc(&c->workspace[i], WORKSPACE), "allocate a workspace");
     cuda_good(c, cudaMalloc(&c->scratch[i], SCRATCH * sizeof(float)), "allocate scratch");
-    if (cuda_good(c, cudaMalloc(&c->counters[i], COUNTERS * sizeof(unsigned)), "allocate scratch")) {
+    if (cuda_good(c, cudaMalloc(&c->counters[i], COUNTERS * sizeof(unsigned)),
+                  "allocate scratch")) {
       cuda_good(c, cudaMemset(c->counters[i], 0, COUNTERS * sizeof(unsigned)), "clear scratch");
     }
   }
@@ -278,8 +279,9 @@ extern "C" __attribute__((visibility("default"))) int bfm_cuda_open(Ops **out, i
   *out = NULL;
   if (strcmp(version, BFM_VERSION) || table != sizeof(Ops)) {
     return fail(BFM_UNAVAILABLE,
-                CUDA_PLUGIN " is of bfm " BFM_VERSION " (%zu) and the program of %s (%zu): "
-                "build both from one checkout",
+                CUDA_PLUGIN " is of bfm " BFM_VERSION
+                            " (%zu) and the program of %s (%zu): "
+                            "build both from one checkout",
                 sizeof(Ops), version, table);
   }
   Cuda *c = (Cuda *)calloc(1, sizeof *c);

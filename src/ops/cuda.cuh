@@ -1,5 +1,5 @@
-// Inside the CUDA backend: its state, the one way to launch a kernel, T as float32, sums within a warp,
-// a block and a grid. Every sum has a fixed order: the same inputs give the same bits.
+// Inside the CUDA backend: its state, the one way to launch a kernel, T as float32, sums within a
+// warp, a block and a grid. Every sum has a fixed order: the same inputs give the same bits.
 
 #ifndef BFM_OPS_CUDA_CUH
 #define BFM_OPS_CUDA_CUH
@@ -65,7 +65,7 @@ void cuda_losses(Ops *ops);
 // forget the plans of products
 void cuda_gemm_close(Cuda *c);
 
-// db[g, :] = sums over the rows of dy, of which those with relu ≤ 0 become 0 first when relu is given
+// db[g, :] = sums over the rows of dy, whose values with relu ≤ 0 become 0 first (relu given)
 typedef struct {
   float *db;         // or NULL
   const void *dy;    // read
@@ -95,15 +95,15 @@ static void launch(Cuda *c, void (*kernel)(Params...), dim3 grid, dim3 block, Ar
   cuda_good(c, cudaGetLastError(), "launch a kernel");
 }
 
-#define BY_TYPE(type, ...)   \
-  do {                       \
-    if ((type) == F32) {     \
-      using T = float;       \
-      __VA_ARGS__;           \
-    } else {                 \
+#define BY_TYPE(type, ...)     \
+  do {                         \
+    if ((type) == F32) {       \
+      using T = float;         \
+      __VA_ARGS__;             \
+    } else {                   \
       using T = __nv_bfloat16; \
-      __VA_ARGS__;           \
-    }                        \
+      __VA_ARGS__;             \
+    }                          \
   } while (0)
 
 // one thread for each of n values, THREADS a block
@@ -115,7 +115,7 @@ static inline dim3 grid_for(int64_t n) { return dim3((unsigned)divide_up(n, THRE
 static inline dim3 grid_rows(int64_t n) { return dim3((unsigned)divide_up(n, THREADS / 32)); }
 
 __device__ inline int64_t thread_index() { return (int64_t)blockIdx.x * blockDim.x + threadIdx.x; }
-// the same where there are fewer than 2^32: a GPU divides 64 bits slowly, and a thread does little else
+// the same where there are fewer than 2^32: a GPU divides 64 bits slowly
 __device__ inline unsigned thread_index32() { return blockIdx.x * blockDim.x + threadIdx.x; }
 
 // block_start in 32 bits
@@ -230,7 +230,7 @@ __device__ inline float block_max(float v) {
   return v;
 }
 
-// whether this block is the last of `blocks` to arrive; what the others wrote before is then visible
+// whether this block is the last of `blocks` to arrive; then it sees what the others wrote
 __device__ inline bool last_block(unsigned *counter, unsigned blocks) {
   __shared__ bool last;
   __threadfence();

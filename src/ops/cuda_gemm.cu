@@ -101,7 +101,7 @@ static int describe(Cuda *c, Plan *p) {
 }
 
 static int set_epilogue(Plan *p, const void *bias) {
-  cublasLtEpilogue_t epilogue = !p->fused         ? CUBLASLT_EPILOGUE_DEFAULT
+  cublasLtEpilogue_t epilogue = !p->fused       ? CUBLASLT_EPILOGUE_DEFAULT
                                 : p->shape.relu ? CUBLASLT_EPILOGUE_RELU_BIAS
                                                 : CUBLASLT_EPILOGUE_BIAS;
   return cublasLtMatmulDescSetAttribute(p->product, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue,
@@ -120,20 +120,19 @@ static int propose(Cuda *c, const Plan *p, cublasLtMatmulHeuristicResult_t *foun
   uint32_t align_a = s->align_b, align_b = s->align_a, align_c = s->align_c;
   cublasLtMatmulPreference_t wish = NULL;
   int count = 0;
-  int bad =
-      cublasLtMatmulPreferenceCreate(&wish) ||
-      cublasLtMatmulPreferenceSetAttribute(wish, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
-                                           &workspace, sizeof workspace) ||
-      cublasLtMatmulPreferenceSetAttribute(wish, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES,
-                                           &align_a, sizeof align_a) ||
-      cublasLtMatmulPreferenceSetAttribute(wish, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
-                                           &align_b, sizeof align_b) ||
-      cublasLtMatmulPreferenceSetAttribute(wish, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES,
-                                           &align_c, sizeof align_c) ||
-      cublasLtMatmulPreferenceSetAttribute(wish, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES,
-                                           &align_c, sizeof align_c) ||
-      cublasLtMatmulAlgoGetHeuristic(c->blas, p->product, p->b, p->a, p->c, p->c, wish, CANDIDATES,
-                                     found, &count);
+  int bad = cublasLtMatmulPreferenceCreate(&wish) ||
+            cublasLtMatmulPreferenceSetAttribute(wish, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
+                                                 &workspace, sizeof workspace) ||
+            cublasLtMatmulPreferenceSetAttribute(wish, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES,
+                                                 &align_a, sizeof align_a) ||
+            cublasLtMatmulPreferenceSetAttribute(wish, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+                                                 &align_b, sizeof align_b) ||
+            cublasLtMatmulPreferenceSetAttribute(wish, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES,
+                                                 &align_c, sizeof align_c) ||
+            cublasLtMatmulPreferenceSetAttribute(wish, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES,
+                                                 &align_c, sizeof align_c) ||
+            cublasLtMatmulAlgoGetHeuristic(c->blas, p->product, p->b, p->a, p->c, p->c, wish,
+                                           CANDIDATES, found, &count);
   if (wish) cublasLtMatmulPreferenceDestroy(wish);
   return bad ? 0 : count;
 }
@@ -188,7 +187,8 @@ static int64_t extent(int64_t rows, int64_t cols, int64_t ld, int64_t batch, int
 }
 
 // the fastest of the proposals, the first where they cannot be timed
-static int fastest(Cuda *c, const Plan *p, const cublasLtMatmulHeuristicResult_t *found, int count) {
+static int fastest(Cuda *c, const Plan *p, const cublasLtMatmulHeuristicResult_t *found,
+                   int count) {
   const Shape *s = &p->shape;
   int64_t a = extent(s->transpose_a ? s->k : s->m, s->transpose_a ? s->m : s->k, s->lda, s->batch,
                      s->stride_a);
@@ -304,8 +304,8 @@ static void product(Cuda *c, const Gemm *x, const Batch *batch, const Operands *
 
   Plan *p = find_plan(c, &shape, at->bias);
   if (!p || c->mode == PLAN) return;
-  cublasStatus_t status = set_epilogue(p, at->bias) ? CUBLAS_STATUS_INVALID_VALUE
-                                                    : multiply(c, p, &p->algorithm, at);
+  cublasStatus_t status =
+      set_epilogue(p, at->bias) ? CUBLAS_STATUS_INVALID_VALUE : multiply(c, p, &p->algorithm, at);
   if (status != CUBLAS_STATUS_SUCCESS) {
     cuda_failed(c, BFM_UNAVAILABLE, "cuBLASLt fails at a product of %ld x %ld x %ld: %s",
                 (long)x->m, (long)x->n, (long)x->k, cublasLtGetStatusString(status));
@@ -321,8 +321,8 @@ static void product(Cuda *c, const Gemm *x, const Batch *batch, const Operands *
 
 static int64_t at_least_1(int64_t share) { return share > 1 ? share : 1; }
 
-// Consecutive groups that share an operand are a loop over the share with batches over the rest, or,
-// where that is shorter and C is not summed, a loop over the rest with batches of stride 0.
+// Consecutive groups that share an operand are a loop over the share with batches over the rest,
+// or, where that is shorter and C is not summed, a loop over the rest with batches of stride 0.
 static void gemm(Ops *ops, const Gemm *x) {
   Cuda *c = cuda_of(ops);
   if (c->status || x->m <= 0 || x->n <= 0 || x->k <= 0 || x->batch <= 0) return;

@@ -1,6 +1,6 @@
-// The CUDA backend's layers and parameter updates. A normalized segment (one block of one row) belongs
-// to as few lanes of a warp as it fills, so that narrow blocks waste none. Sums over rows are taken in
-// chunks; the block of threads that comes last adds the chunks up in their order.
+// The CUDA backend's layers and parameter updates. A normalized segment (one block of one row)
+// belongs to as few lanes of a warp as it fills, so that narrow blocks waste none. Sums over rows are
+// taken in chunks; the block of threads that comes last adds the chunks up in their order.
 
 #include "ops/cuda.cuh"
 
@@ -39,7 +39,8 @@ __device__ inline void column_sums(const ColumnPass &x, const float (&sum)[V], f
 
 // a block: 32·V columns of a chunk of rows of a group
 template <typename T, int V, bool MASK, bool SUM>
-__global__ void column_kernel(const ColumnPass x, int64_t chunk, float *scratch, unsigned *counters) {
+__global__ void column_kernel(const ColumnPass x, int64_t chunk, float *scratch,
+                              unsigned *counters) {
   int64_t col = ((int64_t)blockIdx.x * 32 + threadIdx.x) * V, g = blockIdx.z;
   int64_t end = min((blockIdx.y + 1) * chunk, x.rows);
   const T *dy = (const T *)x.dy + g * x.stride + col;
@@ -188,8 +189,8 @@ static void norm_tanh(Ops *ops, const NormTanh *x) {
 
 #define MAX_BLOCKS 64  // of a row: their sums wait in shared memory
 
-// One block of threads takes NORM_CHUNK rows of a group: first each segment's two sums, then, column by
-// column, dx and the chunk's share of dgain and dbias. The rows are still in the cache.
+// One block of threads takes NORM_CHUNK rows of a group: first each segment's two sums, then, column
+// by column, dx and the chunk's share of dgain and dbias. The rows are still in the cache.
 template <typename T, int V>
 __global__ void norm_tanh_grad_kernel(const NormTanhGrad x, unsigned lanes, unsigned *counters) {
   __shared__ float part[2][THREADS * V];
@@ -297,8 +298,7 @@ template <typename T, int V>
 static void norm_tanh_grad_of(Cuda *c, const NormTanhGrad *x) {
   int lanes = lanes_for(divide_up(divide_up(x->width, x->blocks), V));
   dim3 grid((unsigned)divide_up(x->rows, NORM_CHUNK), (unsigned)x->groups);
-  launch(c, norm_tanh_grad_kernel<T, V>, grid, THREADS, *x, (unsigned)lanes,
-         c->counters[c->lane]);
+  launch(c, norm_tanh_grad_kernel<T, V>, grid, THREADS, *x, (unsigned)lanes, c->counters[c->lane]);
 }
 
 static void norm_tanh_grad(Ops *ops, const NormTanhGrad *x) {
@@ -509,8 +509,7 @@ static void adam(Ops *ops, const Adam *x) {
   // enough blocks to keep every multiprocessor busy, each started once
   int64_t blocks = divide_up(wide ? divide_up(x->count, 4) : x->count, THREADS);
   dim3 grid((unsigned)min(blocks, (int64_t)c->multiprocessors * 8));
-  BY_TYPE(ops->type,
-          launch(c, wide ? adam_kernel<T, 4> : adam_kernel<T, 1>, grid, THREADS, *x));
+  BY_TYPE(ops->type, launch(c, wide ? adam_kernel<T, 4> : adam_kernel<T, 1>, grid, THREADS, *x));
 }
 
 template <typename T>

@@ -1,5 +1,5 @@
-// The CUDA backend's losses: values, and gradients by the networks' outputs. A loss is one kernel: its
-// blocks leave partial sums, and the block that comes last adds them up in their order.
+// The CUDA backend's losses: values, and gradients by the networks' outputs. A loss is one kernel:
+// its blocks leave partial sums, and the block that comes last adds them up in their order.
 
 #include "ops/cuda.cuh"
 
@@ -37,7 +37,8 @@ __global__ void mean_members_kernel(const MeanMembers x) {
 }
 
 static void mean_members(Ops *ops, const MeanMembers *x) {
-  launch(cuda_of(ops), mean_members_kernel, grid_batch(x->count, THREADS, x->replicas), THREADS, *x);
+  launch(cuda_of(ops), mean_members_kernel, grid_batch(x->count, THREADS, x->replicas), THREADS,
+         *x);
 }
 
 // ------------------------------- forward-backward ------------------------------------------------
@@ -312,7 +313,8 @@ __global__ void weighted_sum_kernel(const WeightedSum x, int64_t chunk, double *
 static void weighted_sum(Ops *ops, const WeightedSum *x) {
   Cuda *c = cuda_of(ops);
   int64_t room = SCRATCH / 2 / (x->cols > 0 ? x->cols : 1);
-  int64_t chunks = min(min((int64_t)SUM_CHUNKS, divide_up(x->rows, 4 * ROWS)), max(room, (int64_t)1));
+  int64_t chunks =
+      min(min((int64_t)SUM_CHUNKS, divide_up(x->rows, 4 * ROWS)), max(room, (int64_t)1));
   if (chunks <= 0) return;
   int64_t chunk = divide_up(x->rows, chunks);
   dim3 grid((unsigned)divide_up(x->rows, chunk), (unsigned)divide_up(x->cols, 32));

@@ -1,5 +1,5 @@
-// Choosing the machine. The CUDA backend is a plugin beside the library or the program: it is loaded
-// when a driver answers, so that one binary serves machines with and without a GPU.
+// Choosing the machine. The CUDA backend is a plugin beside the library or the program: it is
+// loaded when a driver answers, so that one binary serves machines with and without a GPU.
 
 #define _GNU_SOURCE  // dladdr
 #include <dlfcn.h>

@@ -1,5 +1,5 @@
-// The CUDA backend against the CPU's: every operation on the same random inputs, odd sizes too, then
-// lanes, graphs and whole training steps. Skipped, and said so, where no GPU answers.
+// The CUDA backend against the CPU's: every operation on the same random inputs, odd sizes too,
+// then lanes, graphs and whole training steps. Skipped, and said so, where no GPU answers.
 //
 // Tolerances are of the largest value of an output: float32 2e-5 (5e-5 for sums of a thousand
 // products); bfloat16 1.2e-2, three roundings of 2^-8; products of float32 in tf32 2e-3.
@@ -83,8 +83,8 @@ static void forget_buffers(void) {
 
 // `call` on both machines; inside it, AT(buffer) is the buffer's memory there
 #define AT(b) ((b)->at[side_])
-#define BOTH(operation, Type_, ...)                               \
-  for (int side_ = CPU; side_ <= GPU; side_++) {                  \
+#define BOTH(operation, Type_, ...)                                   \
+  for (int side_ = CPU; side_ <= GPU; side_++) {                      \
     machine[side_]->operation(machine[side_], &(Type_){__VA_ARGS__}); \
     assert_int_equal(machine[side_]->sync(machine[side_]), BFM_OK);   \
   }
@@ -162,12 +162,11 @@ static void product(const Product_ *p) {
   free(host);
   free(half);
   BOTH(gemm, Gemm, .m = p->m, .n = p->n, .k = p->k, .transpose_a = p->transpose_a,
-       .transpose_b = p->transpose_b, .type = p->type, .type_c = p->type_c,
-       .epilogue = p->epilogue, .a = AT(a), .b = AT(b), .c = AT(c), .lda = lda, .ldb = ldb,
-       .ldc = ldc, .batch = p->batch, .stride_a = rows_a * lda, .stride_b = rows_b * ldb,
-       .stride_c = p->m * ldc, .share_a = p->share_a, .share_b = p->share_b,
-       .share_c = p->share_c, .bias = AT(bias), .stride_bias = p->n,
-       .bias_copy = p->copy ? AT(bias_copy) : NULL, .relu = AT(relu));
+       .transpose_b = p->transpose_b, .type = p->type, .type_c = p->type_c, .epilogue = p->epilogue,
+       .a = AT(a), .b = AT(b), .c = AT(c), .lda = lda, .ldb = ldb, .ldc = ldc, .batch = p->batch,
+       .stride_a = rows_a * lda, .stride_b = rows_b * ldb, .stride_c = p->m * ldc,
+       .share_a = p->share_a, .share_b = p->share_b, .share_c = p->share_c, .bias = AT(bias),
+       .stride_bias = p->n, .bias_copy = p->copy ? AT(bias_copy) : NULL, .relu = AT(relu));
   int rounded = p->type == BF16 || p->type_c == BF16;
   int tf32 = machine[CPU]->type == BF16 && p->type == F32;
   char what[160];
@@ -180,20 +179,32 @@ static void product(const Product_ *p) {
 static void test_products(void **state) {
   (void)state;
   Type t = machine[CPU]->type;
-  static const int64_t sizes[][3] = {{1024, 1024, 1024}, {64, 64, 8},   {128, 30, 88}, {33, 7, 65},
-                                     {1, 1, 1},          {200, 1, 129}, {1, 64, 256},  {96, 131, 17}};
+  static const int64_t sizes[][3] = {{1024, 1024, 1024}, {64, 64, 8},  {128, 30, 88},
+                                     {33, 7, 65},        {1, 1, 1},    {200, 1, 129},
+                                     {1, 64, 256},       {96, 131, 17}};
   for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
     for (int layout = 0; layout < 4; layout++) {
-      product(&(Product_){.m = sizes[i][0], .n = sizes[i][1], .k = sizes[i][2],
-                          .pad = layout == 3 ? 5 : 0, .transpose_a = layout % 2,
-                          .transpose_b = layout / 2, .type = t, .type_c = layout % 2 ? F32 : t,
+      product(&(Product_){.m = sizes[i][0],
+                          .n = sizes[i][1],
+                          .k = sizes[i][2],
+                          .pad = layout == 3 ? 5 : 0,
+                          .transpose_a = layout % 2,
+                          .transpose_b = layout / 2,
+                          .type = t,
+                          .type_c = layout % 2 ? F32 : t,
                           .batch = 1});
     }
   }
   for (int e = EPILOGUE_NONE; e <= EPILOGUE_RELU_GRAD; e++) {
     for (int wide = 0; wide < 2; wide++) {
-      Product_ p = {.m = wide ? 256 : 37, .n = wide ? 128 : 19, .k = wide ? 64 : 23,
-                    .transpose_b = 1, .type = t, .type_c = t, .epilogue = (Epilogue)e, .batch = 4,
+      Product_ p = {.m = wide ? 256 : 37,
+                    .n = wide ? 128 : 19,
+                    .k = wide ? 64 : 23,
+                    .transpose_b = 1,
+                    .type = t,
+                    .type_c = t,
+                    .epilogue = (Epilogue)e,
+                    .batch = 4,
                     .copy = wide};
       product(&p);
       p.copy = !p.copy;
@@ -257,8 +268,8 @@ static void norm(int64_t groups, int64_t rows, int64_t stride, int64_t width, in
   check("norm_tanh stats", stats, 2e-5);
   BOTH(norm_tanh_grad, NormTanhGrad, .dx = AT(dx), .dy = AT(dy), .y = AT(y), .x = AT(x),
        .stats = AT(stats), .gain = AT(gain), .dgain = AT(dgain), .dbias = AT(dbias),
-       .scratch = AT(scratch), .groups = groups, .rows = rows, .row_stride = stride,
-       .width = width, .blocks = blocks);
+       .scratch = AT(scratch), .groups = groups, .rows = rows, .row_stride = stride, .width = width,
+       .blocks = blocks);
   check("norm_tanh_grad dx", dx, tolerance(5e-5));
   check("norm_tanh_grad dgain", dgain, tolerance(5e-5));
   check("norm_tanh_grad dbias", dbias, tolerance(5e-5));
@@ -333,8 +344,8 @@ static void test_outputs(void **state) {
     Buffer *in = f32(N * d), *y = f32(N * d), *dy = f32(N * d);
     BOTH(block_norm, BlockNorm, .y = AT(y), .x = AT(in), .rows = N, .d = d, .blocks = K);
     check("block_norm", y, 2e-5);
-    BOTH(block_norm_grad, BlockNormGrad, .dx = AT(dy), .dy = AT(dy), .x = AT(in), .rows = N,
-         .d = d, .blocks = K);
+    BOTH(block_norm_grad, BlockNormGrad, .dx = AT(dy), .dy = AT(dy), .x = AT(in), .rows = N, .d = d,
+         .blocks = K);
     check("block_norm_grad", dy, 5e-5);
     BOTH(residual_norm, ResidualNorm, .y = AT(y), .z = AT(in), .rows = N, .d = d, .blocks = K);
     check("residual_norm", y, 2e-5);
@@ -436,8 +447,8 @@ static void test_actor_losses(void **state) {
   Buffer *q = f32(R * M * N), *q_pi = f32(R * M * N), *w = f32(R * N), *advantage = f32(R * N);
   for (int options = 0; options < 8; options++) {
     BOTH(aw_weights, AwWeights, .w = AT(w), .q = AT(q), .q_pi = AT(q_pi),
-         .advantage = options ? AT(advantage) : NULL, .replicas = R, .members = M,
-         .rows = N - 1, .q_stride = N, .beta = 0.3f, .clip = options & 1 ? 4.6f : INFINITY,
+         .advantage = options ? AT(advantage) : NULL, .replicas = R, .members = M, .rows = N - 1,
+         .q_stride = N, .beta = 0.3f, .clip = options & 1 ? 4.6f : INFINITY,
          .sum_members = options & 1, .mean_base = options >> 1 & 1, .iwis = options >> 2 & 1);
     check("aw_weights", w, 2e-5);
     check("aw_weights advantage", advantage, 2e-5);
@@ -451,8 +462,8 @@ static void test_actor_losses(void **state) {
   check("aw_loss", loss, 2e-5);
   Buffer *df = f32(R * M * 2 * N * d), *dxa = activations(R * M * 2 * N * (24 + act));
   BOTH(td3_loss, Td3Loss, .df = AT(df), .q_pi = AT(q_pi), .z = AT(z), .loss = AT(loss),
-       .loss_stride = 4, .replicas = R, .members = M, .rows = N, .q_stride = N,
-       .df_stride = 2 * N, .d = d);
+       .loss_stride = 4, .replicas = R, .members = M, .rows = N, .q_stride = N, .df_stride = 2 * N,
+       .d = d);
   check("td3_loss gradient", df, 2e-5);
   check("td3_loss", loss, 2e-5);
   BOTH(td3_action_grad, Td3ActionGrad, .dx = AT(dx), .dxa = AT(dxa), .mu = AT(mu), .replicas = R,
@@ -486,9 +497,9 @@ static void test_laplacian_losses(void **state) {
   Buffer *phi_z = f32(R * N), *z = f32(R * N * d), *discount = f32(R * N);
   for (int min = 0; min < 2; min++) {
     BOTH(psi_loss, PsiLoss, .dpsi = AT(dpsi), .q = AT(q), .q_target = AT(q_target),
-         .phi_z = AT(phi_z), .z = AT(z), .discount = AT(discount), .gamma = 0.9f,
-         .loss = AT(loss), .loss_stride = 4, .replicas = R, .members = M, .rows = N,
-         .q_stride = 2 * N, .dpsi_stride = 2 * N, .d = d, .min_target = min);
+         .phi_z = AT(phi_z), .z = AT(z), .discount = AT(discount), .gamma = 0.9f, .loss = AT(loss),
+         .loss_stride = 4, .replicas = R, .members = M, .rows = N, .q_stride = 2 * N,
+         .dpsi_stride = 2 * N, .d = d, .min_target = min);
     check("psi_loss gradient", dpsi, 2e-5);
     check("psi_loss", loss, 2e-5);
   }
@@ -575,31 +586,60 @@ static void body_call(void *context) {
   for (int lane = 1; lane < 3; lane++) ops->fork(ops, lane);
   for (int lane = 0; lane < 3; lane++) {
     ops->lane(ops, lane);
-    ops->gemm(ops, &(Gemm){.m = n, .n = n, .k = n, .type = ops->type, .type_c = ops->type,
-                           .a = b->x->at[b->side], .b = b->w->at[b->side],
-                           .c = b->h[lane]->at[b->side], .lda = n, .ldb = n, .ldc = n, .batch = 1,
-                           .transpose_a = lane & 1, .transpose_b = lane >> 1});
+    ops->gemm(ops, &(Gemm){.m = n,
+                           .n = n,
+                           .k = n,
+                           .type = ops->type,
+                           .type_c = ops->type,
+                           .a = b->x->at[b->side],
+                           .b = b->w->at[b->side],
+                           .c = b->h[lane]->at[b->side],
+                           .lda = n,
+                           .ldb = n,
+                           .ldc = n,
+                           .batch = 1,
+                           .transpose_a = lane & 1,
+                           .transpose_b = lane >> 1});
   }
   ops->lane(ops, 0);
   for (int lane = 1; lane < 3; lane++) ops->join(ops, lane);
   for (int i = 0; i < 3; i++) {
-    ops->gemm(ops, &(Gemm){.m = n, .n = n, .k = n, .type = ops->type, .type_c = F32,
+    ops->gemm(ops, &(Gemm){.m = n,
+                           .n = n,
+                           .k = n,
+                           .type = ops->type,
+                           .type_c = F32,
                            .epilogue = i ? EPILOGUE_ADD : EPILOGUE_NONE,
-                           .a = b->h[i]->at[b->side], .b = b->w->at[b->side],
-                           .c = b->y->at[b->side], .lda = n, .ldb = n, .ldc = n, .batch = 1});
+                           .a = b->h[i]->at[b->side],
+                           .b = b->w->at[b->side],
+                           .c = b->y->at[b->side],
+                           .lda = n,
+                           .ldb = n,
+                           .ldc = n,
+                           .batch = 1});
   }
-  ops->bias_grad(ops, &(BiasGrad){.db = b->db->at[b->side], .dy = b->h[1]->at[b->side],
-                                  .groups = 1, .rows = n, .cols = n, .ld = n});
-  ops->adam(ops, &(Adam){.param = b->db->at[b->side], .m = b->y->at[b->side],
-                         .v = b->counter->at[b->side], .grad = b->y->at[b->side],
-                         .step = b->counter->at[b->side], .count = 0});
+  ops->bias_grad(ops, &(BiasGrad){.db = b->db->at[b->side],
+                                  .dy = b->h[1]->at[b->side],
+                                  .groups = 1,
+                                  .rows = n,
+                                  .cols = n,
+                                  .ld = n});
+  ops->adam(ops, &(Adam){.param = b->db->at[b->side],
+                         .m = b->y->at[b->side],
+                         .v = b->counter->at[b->side],
+                         .grad = b->y->at[b->side],
+                         .step = b->counter->at[b->side],
+                         .count = 0});
   ops->increment(ops, b->counter->at[b->side]);
 }
 
 static void test_graph(void **state) {
   (void)state;
   int64_t n = 96 * 96, counter = 0;
-  Body body = {.x = activations(n), .w = activations(n), .y = f32(n), .db = f32(96),
+  Body body = {.x = activations(n),
+               .w = activations(n),
+               .y = f32(n),
+               .db = f32(96),
                .h = {activations(n), activations(n), activations(n)},
                .counter = raw(&counter, sizeof counter)};
   void *before = fetch(body.y, GPU), *first = NULL;
@@ -732,10 +772,11 @@ static void test_steps(void **state) {
     char options[2][300];
     float losses[2][8] = {{0}}, again[8] = {0};
     for (int side = CPU; side <= GPU; side++) {
-      snprintf(options[side], sizeof options[side],
-               "{\"algo\": \"%s\", \"device\": \"%s\", \"precision\": \"%s\", \"preset\": \"small\","
-               " \"d\": 20, \"batch\": 96, \"seeds\": 2, \"threads\": 2}",
-               algos[i], side ? "cuda" : "cpu", side && !exact ? "bf16" : "f32");
+      snprintf(
+          options[side], sizeof options[side],
+          "{\"algo\": \"%s\", \"device\": \"%s\", \"precision\": \"%s\", \"preset\": \"small\","
+          " \"d\": 20, \"batch\": 96, \"seeds\": 2, \"threads\": 2}",
+          algos[i], side ? "cuda" : "cpu", side && !exact ? "bf16" : "f32");
     }
     bfm_agent *cpu = train(options[CPU], data, STEPS, losses[CPU]);
     bfm_agent *gpu = train(options[GPU], data, STEPS, losses[GPU]);
@@ -789,14 +830,22 @@ int main(int argc, char **argv) {
     if (!access(plugin, R_OK)) setenv("BFM_CUDA_PLUGIN", plugin, 0);
   }
   static const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_products),      cmocka_unit_test(test_flops),
-      cmocka_unit_test(test_bias_grad),     cmocka_unit_test(test_norm_tanh),
-      cmocka_unit_test(test_moving),        cmocka_unit_test(test_outputs),
-      cmocka_unit_test(test_draws),         cmocka_unit_test(test_es),
-      cmocka_unit_test(test_fb_losses),     cmocka_unit_test(test_actor_losses),
-      cmocka_unit_test(test_laplacian_losses), cmocka_unit_test(test_weighted_sum),
-      cmocka_unit_test(test_parameters),    cmocka_unit_test(test_graph),
-      cmocka_unit_test(test_failures),      cmocka_unit_test(test_steps),
+      cmocka_unit_test(test_products),
+      cmocka_unit_test(test_flops),
+      cmocka_unit_test(test_bias_grad),
+      cmocka_unit_test(test_norm_tanh),
+      cmocka_unit_test(test_moving),
+      cmocka_unit_test(test_outputs),
+      cmocka_unit_test(test_draws),
+      cmocka_unit_test(test_es),
+      cmocka_unit_test(test_fb_losses),
+      cmocka_unit_test(test_actor_losses),
+      cmocka_unit_test(test_laplacian_losses),
+      cmocka_unit_test(test_weighted_sum),
+      cmocka_unit_test(test_parameters),
+      cmocka_unit_test(test_graph),
+      cmocka_unit_test(test_failures),
+      cmocka_unit_test(test_steps),
   };
   int failed = 0;
   static const Precision precisions[] = {PRECISION_F32, PRECISION_BF16};
