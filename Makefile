@@ -143,9 +143,11 @@ test-python: all | .venv/bin/python
 	  $(wildcard $(if $(filter 1,$(SAN)),,tests/python) tests/cli)
 
 # an OpenBLAS older than the CPU takes it for one without AVX, a tenth as fast
+CORETYPE = $(if $(shell grep -m1 -o avx512f /proc/cpuinfo),SkylakeX,Haswell)
+
 oracle: all
 	@scripts/deps.sh oracle
-	@$(HERE) OPENBLAS_CORETYPE=Haswell OMP_NUM_THREADS=$(shell nproc) \
+	@$(HERE) OPENBLAS_CORETYPE=$(CORETYPE) OMP_NUM_THREADS=$(shell nproc) \
 	  .venv-oracle/bin/python $(PYTEST) tests/oracle
 
 bench: all
