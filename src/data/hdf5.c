@@ -33,10 +33,9 @@ int hdf5_open(hid_t *file, const char *path) {
   if (H5Fis_hdf5(path) <= 0) return bfm_fail(BFM_BAD_FILE, "%s is not an HDF5 file", path);
 
   *file = H5Fopen(path, H5F_ACC_RDONLY, H5P_DEFAULT);
+  if (*file < 0) *file = H5Fopen(path, H5F_ACC_RDONLY | H5F_ACC_SWMR_READ, H5P_DEFAULT);
   if (*file < 0) {
-    return bfm_fail(BFM_BAD_FILE,
-                    "%s cannot be opened: the HDF5 file is cut short, damaged or "
-                    "still being written",
+    return bfm_fail(BFM_BAD_FILE, "%s cannot be opened: the HDF5 file is cut short or damaged",
                     path);
   }
   return BFM_OK;
@@ -150,4 +149,48 @@ void hdf5_attribute(hid_t file, const char *name, char *out, size_t size) {
   H5Sclose(space);
   H5Tclose(type);
   H5Aclose(attribute);
+}
+
+int64_t hdf5_attribute_number(hid_t file, const char *name, int64_t fallback) {
+  if (H5Aexists(file, name) <= 0) return fallback;
+  hid_t attribute = H5Aopen(file, name, H5P_DEFAULT);
+  if (attribute < 0) return fallback;
+  hid_t type = H5Aget_type(attribute), space = H5Aget_space(attribute);
+  int64_t number = fallback;
+  if (H5Tget_class(type) == H5T_INTEGER && H5Sget_simple_extent_npoints(space) == 1 &&
+      H5Aread(attribute, H5T_NATIVE_INT64, &number) < 0) {
+    number = fallback;
+  }
+  H5Sclose(space);
+  H5Tclose(type);
+  H5Aclose(attribute);
+  return number;
+}
+
+static int put_attribute(hid_t file, const char *name, hid_t type, const void *value) {
+  hid_t attribute;
+  if (H5Aexists(file, name) > 0) {
+    attribute = H5Aopen(file, name, H5P_DEFAULT);
+  } else {
+    hid_t space = H5Screate(H5S_SCALAR);
+    attribute = H5Acreate2(file, name, type, space, H5P_DEFAULT, H5P_DEFAULT);
+    H5Sclose(space);
+  }
+  int bad = attribute < 0 || H5Awrite(attribute, type, value) < 0;
+  if (attribute >= 0) H5Aclose(attribute);
+  return bad ? bfm_fail(BFM_IO, "cannot write the attribute \"%s\"", name) : BFM_OK;
+}
+
+// of variable length, which Python's readers see as str
+int hdf5_put_text(hid_t file, const char *name, const char *text) {
+  hid_t type = H5Tcopy(H5T_C_S1);
+  H5Tset_size(type, H5T_VARIABLE);
+  H5Tset_cset(type, H5T_CSET_UTF8);
+  int status = put_attribute(file, name, type, &text);
+  H5Tclose(type);
+  return status;
+}
+
+int hdf5_put_number(hid_t file, const char *name, int64_t number) {
+  return put_attribute(file, name, H5T_NATIVE_INT64, &number);
 }

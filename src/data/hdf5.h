@@ -17,6 +17,7 @@ typedef struct {
 Hdf5Errors hdf5_silence(void);
 void hdf5_restore(Hdf5Errors errors);
 
+// for reading; also a file that is being written, or whose writer was killed
 int hdf5_open(hid_t *file, const char *path);
 
 // whether the file has a dataset or group of this name
@@ -30,5 +31,12 @@ int hdf5_read(hid_t file, const char *name, int64_t rows, int64_t columns, float
 
 // a text attribute of the file into out, empty when there is none
 void hdf5_attribute(hid_t file, const char *name, char *out, size_t size);
+
+// a whole number, or fallback when there is none
+int64_t hdf5_attribute_number(hid_t file, const char *name, int64_t fallback);
+
+// make an attribute of the file, or change the number of one that is there
+int hdf5_put_text(hid_t file, const char *name, const char *text);
+int hdf5_put_number(hid_t file, const char *name, int64_t number);
 
 #endif
