@@ -198,7 +198,8 @@ static void list_tensors(bfm_agent *a, int net, const char *suffix, float *base)
   }
 }
 
-static int init_parameters(bfm_agent *a) {
+// seeds to the device; with `start`, the networks' first parameters
+static int init_parameters(bfm_agent *a, int start) {
   float *host = malloc(a->count * sizeof *host);
   uint64_t *seeds = malloc(a->R * sizeof *seeds);
   int status = !host || !seeds ? bfm_fail(BFM_NO_MEMORY, "out of memory for %ld parameters", (long)a->count)
@@ -207,7 +208,7 @@ static int init_parameters(bfm_agent *a) {
     memset(host, 0, a->count * sizeof *host);
     for (int r = 0; r < a->R; r++) seeds[r] = (uint64_t)a->config.seed + r;
   }
-  for (int i = 0; i < NET_COUNT && !status; i++) {
+  for (int i = 0; i < NET_COUNT && !status && start; i++) {
     if (a->net[i].name) status = net_init(&a->net[i], seeds, i, host + a->first[i]);
   }
   Ops *ops = a->ops;
@@ -252,7 +253,7 @@ static void name_losses(bfm_agent *a) {
   memcpy(a->loss_names, a->laplacian ? lap : fb, a->loss_count * sizeof *lap);
 }
 
-static int setup(bfm_agent *a) {
+static int setup(bfm_agent *a, int start) {
   int32_t *columns = NULL;
   int64_t column_count = 0;
   TRY(config_goal_columns(&a->config, a->obs_dim, &columns, &column_count));
@@ -291,13 +292,13 @@ static int setup(bfm_agent *a) {
   for (int i = 0; i < NET_PI; i++) {
     if (a->net[i].name && !(a->laplacian && i == NET_B)) list_tensors(a, i, "_target", a->target);
   }
-  TRY(init_parameters(a));
+  TRY(init_parameters(a, start));
   TRY(upload_mask(a));
   agent_refresh_copies(a);
   return a->ops->sync(a->ops);
 }
 
-int agent_new(bfm_agent **out, int64_t obs_dim, int64_t act_dim, const Config *config) {
+int agent_new(bfm_agent **out, int64_t obs_dim, int64_t act_dim, const Config *config, int start) {
   *out = NULL;
   if (obs_dim < 1 || obs_dim > 4096) {
     return bfm_fail(BFM_BAD_ARGUMENT, "obs_dim must be 1 to 4096, not %ld", (long)obs_dim);
@@ -323,7 +324,7 @@ int agent_new(bfm_agent **out, int64_t obs_dim, int64_t act_dim, const Config *c
   a->I = a->autoregressive ? c->z_groups : 1;
   a->J = a->N / (a->I ? a->I : 1);
   a->pool_rows = c->z_pool > c->z_groups ? c->z_pool : c->z_groups;
-  if (!status) status = setup(a);
+  if (!status) status = setup(a, start);
   if (status) {
     bfm_agent_free(a);
     return status;
@@ -337,7 +338,7 @@ int bfm_agent_new(bfm_agent **out, int64_t obs_dim, int64_t act_dim, const char 
   *out = NULL;
   TRY(options_default(agent_options, &config));
   if (options) TRY(options_from_json(agent_options, &config, options));
-  return agent_new(out, obs_dim, act_dim, &config);
+  return agent_new(out, obs_dim, act_dim, &config, 1);
 }
 
 void bfm_agent_free(bfm_agent *a) {

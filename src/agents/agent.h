@@ -104,7 +104,8 @@ void td3_actor_loss(bfm_agent *agent);
 void agent_refresh_copies(bfm_agent *agent);  // working copies after a change of parameters
 const AgentTensor *agent_find_tensor(const bfm_agent *agent, const char *name);
 float *agent_tensor_at(const bfm_agent *agent, const AgentTensor *tensor, int replica);
-int agent_new(bfm_agent **out, int64_t obs_dim, int64_t act_dim, const Config *config);
+// start: with initial parameters; else they are zero, to be filled from a file
+int agent_new(bfm_agent **out, int64_t obs_dim, int64_t act_dim, const Config *config, int start);
 int agent_check_replica(const bfm_agent *agent, int replica);
 int agent_check_finite(const float *x, int64_t rows, int64_t cols, const char *what);
 

@@ -165,8 +165,13 @@ static int load(bfm_agent **out, const SafeTensors *file, const char *options) {
   TRY(options_set(agent_options, &config, "device", "auto"));
   TRY(options_set(agent_options, &config, "threads", "0"));
   if (options) TRY(options_from_json(agent_options, &config, options));
-  TRY(agent_new(out, obs_dim, act_dim, &config));
-  return restore(*out, file, strcmp(what, "model") ? STATE : MODEL);
+  int kind = strcmp(what, "model") ? STATE : MODEL;
+  if (kind == MODEL && config.seeds != 1) {
+    return bfm_fail(BFM_BAD_FILE, "a model holds one replica, and its configuration says seeds = %ld",
+                    (long)config.seeds);
+  }
+  TRY(agent_new(out, obs_dim, act_dim, &config, 0));
+  return restore(*out, file, kind);
 }
 
 int bfm_agent_load(bfm_agent **out, const char *path, const char *options) {
