@@ -18,7 +18,7 @@ OBS, ACT = 24, 6
 
 def options(algo, **changes):
   """Everything the formulas leave to a choice is said aloud, so that both sides read the same."""
-  common = {"d": 64, "blocks": 8, "batch": 128, "preset": "small", "beta": 3.0, "clip": 2.0,
+  common = {"d": 64, "blocks": 8, "batch": 128, "preset": "small", "beta": 0.5, "clip": 2.0,
             "ortho": 1.0, "gamma": 0.98, "lr": 1e-4, "polyak": 0.01, "sigma": 0.2}
   if algo not in reference.AUTO_REGRESSIVE:
     common["blocks"] = 1
@@ -190,7 +190,7 @@ ONE_AT_A_TIME = [
     ("fb-aw", {"d": 50}),
     ("fb-aware", {"adv": "sum"}), ("lap-aw", {"adv": "sum"}), ("fb-aw", {"adv_base": "mean"}),
     ("fb-aw", {"adv": "sum", "adv_base": "mean"}),
-    ("fb-aw", {"beta": 0.5}), ("fb-aware", {"clip": 0.1}), ("fb-aw", {"clip": float("inf")}),
+    ("fb-aw", {"beta": 3.0}), ("fb-aware", {"clip": 0.1}), ("fb-aw", {"clip": float("inf")}),
     ("fb-aware", {"gamma": 0.9}), ("lap", {"gamma": 0.5}), ("fb", {"ortho": 100.0}),
     ("fb-aware", {"ortho": 100.0}), ("lap", {"ortho": 10.0}), ("fb-aware", {"lr": 1e-3}),
     ("fb", {"polyak": 0.2}), ("fb-aware", {"noise_clip": 0.1}), ("fb", {"noise_clip": 10.0}),
