@@ -145,29 +145,30 @@ static void linear_forward(const Run *run, const Linear *l, Forward f) {
               .bias_copy = plus(run->params.work, l->bias + g0 * l->out + f.from, type)});
 }
 
-// the gradients of a linear layer's parameters from dy (columns y0 …) and its input x
-static void linear_grad(const Run *run, const Linear *l, const void *dy, int64_t ldy, int64_t y0,
+// the gradient of a linear layer's weights from dy (columns y0 …) and its input x
+static void weight_grad(const Run *run, const Linear *l, const void *dy, int64_t ldy, int64_t y0,
                         const void *x, int64_t ldx) {
   Type type = run->ops->type;
   int64_t g0 = first_group(run, l), groups = (int64_t)run->tape->replicas * l->members;
-  const void *dy_at = plus(dy, at_row(run, ldy) + y0, type);
   run->ops->gemm(run->ops,
                  &(Gemm){.m = l->out, .n = l->in, .k = run->pass.rows, .transpose_a = 1,
-                         .type = type, .type_c = F32, .a = dy_at, .lda = ldy,
+                         .type = type, .type_c = F32,
+                         .a = plus(dy, at_row(run, ldy) + y0, type), .lda = ldy,
                          .stride_a = run->tape->rows * ldy,
                          .b = plus(x, at_row(run, ldx), type), .ldb = ldx,
                          .stride_b = run->tape->rows * ldx, .share_b = l->members / run->net->body,
                          .c = run->params.grad + l->weight + g0 * l->out * l->in, .ldc = l->in,
                          .stride_c = l->out * l->in, .batch = groups});
-  run->ops->bias_grad(run->ops, &(BiasGrad){.db = run->params.grad + l->bias + g0 * l->out,
-                                            .dy = dy_at, .groups = groups, .rows = run->pass.rows,
-                                            .cols = l->out, .ld = ldy,
-                                            .stride = run->tape->rows * ldy});
 }
 
-// dx = dy·W, columns 0 … n-1 of it, where relu > 0 (relu NULL: everywhere)
+// where the gradient of a layer's bias goes, or NULL
+static float *bias_grad(const Run *run, const Linear *l) {
+  return run->params.grad ? run->params.grad + l->bias + first_group(run, l) * l->out : NULL;
+}
+
+// dx = dy·W, columns 0 … n-1 of it, where relu > 0 (relu NULL: everywhere); sums: dx's over rows
 static void linear_back(const Run *run, const Linear *l, const void *dy, int64_t ldy, int64_t y0,
-                        void *dx, int64_t ldx, int64_t n, const void *relu) {
+                        void *dx, int64_t ldx, int64_t n, const void *relu, float *const sums[2]) {
   Type type = run->ops->type;
   int64_t g0 = first_group(run, l);
   run->ops->gemm(run->ops,
@@ -180,6 +181,7 @@ static void linear_back(const Run *run, const Linear *l, const void *dy, int64_t
                          .c = (void *)plus(dx, at_row(run, ldx), type), .ldc = ldx,
                          .stride_c = run->tape->rows * ldx, .share_c = l->members / run->net->body,
                          .relu = relu ? plus(relu, at_row(run, ldx), type) : NULL,
+                         .sums = {sums ? sums[0] : NULL, sums ? sums[1] : NULL},
                          .batch = (int64_t)run->tape->replicas * l->members});
 }
 
@@ -275,10 +277,10 @@ static void branch_backward(const Run *run, int b, int want_din) {
   float *grad = run->params.grad;
 
   if (grad) {
-    linear_grad(run, &net->branch_out[b], tape->dcat, ld, y0, tape->act[b], net->hidden);
+    weight_grad(run, &net->branch_out[b], tape->dcat, ld, y0, tape->act[b], net->hidden);
   }
   linear_back(run, &net->branch_out[b], tape->dcat, ld, y0, tape->dact, net->hidden, net->hidden,
-              NULL);
+              NULL, NULL);
   void *dact = (void *)plus(tape->dact, at, ops->type);
   ops->norm_tanh_grad(ops, &(NormTanhGrad){.dx = dact, .dy = dact,
                                            .y = plus(tape->act[b], at, ops->type),
@@ -287,16 +289,17 @@ static void branch_backward(const Run *run, int b, int want_din) {
                                            .gain = run->params.value + net->gain[b] + norm,
                                            .dgain = grad ? grad + net->gain[b] + norm : NULL,
                                            .dbias = grad ? grad + net->shift[b] + norm : NULL,
+                                           .sums = bias_grad(run, &net->branch_in[b]),
                                            .scratch = tape->scratch,
                                            .groups = (int64_t)tape->replicas * net->body,
                                            .rows = run->pass.rows, .row_stride = tape->rows,
                                            .width = net->hidden, .blocks = K});
   if (grad) {
-    linear_grad(run, &net->branch_in[b], tape->dact, net->hidden, 0, tape->in[b], net->in[b]);
+    weight_grad(run, &net->branch_in[b], tape->dact, net->hidden, 0, tape->in[b], net->in[b]);
   }
   if (want_din) {
     linear_back(run, &net->branch_in[b], tape->dact, net->hidden, 0, tape->din, net->in[b],
-                net->in[b], NULL);
+                net->in[b], NULL, NULL);
   }
 }
 
@@ -310,14 +313,23 @@ void net_backward_trunk(Ops *ops, const Net *net, NetParams params, const Tape *
 
   const void *dy = tape->dout;
   int64_t ldy = net->out;
+  if (params.grad) {
+    ops->bias_grad(ops, &(BiasGrad){.db = bias_grad(&run, &net->trunk[net->layers]),
+                                    .dy = plus(dy, at_row(&run, ldy), ops->type), .groups = heads,
+                                    .rows = pass.rows, .cols = ldy, .ld = ldy,
+                                    .stride = tape->rows * ldy});
+  }
   for (int i = net->layers; i >= 0; i--) {
     const Linear *l = &net->trunk[i];
     const void *x = i ? tape->trunk[i - 1] : tape->cat;
     int64_t ldx = i ? net->hidden : 2 * net->feat;
-    if (params.grad) linear_grad(&run, l, dy, ldy, 0, x, ldx);
+    if (params.grad) weight_grad(&run, l, dy, ldy, 0, x, ldx);
     void *dx = i ? tape->dtrunk[i % 2] : tape->dcat;
     int64_t n = i || params.grad ? ldx : net->feat;  // for the input alone, branch 0 is enough
-    linear_back(&run, l, dy, ldy, 0, dx, ldx, n, x);
+    // what dx sums to over rows is the gradient of the biases that x was made with
+    float *const sums[2] = {bias_grad(&run, i ? &net->trunk[i - 1] : &net->branch_out[0]),
+                            i ? NULL : bias_grad(&run, &net->branch_out[1])};
+    linear_back(&run, l, dy, ldy, 0, dx, ldx, n, x, sums);
     dy = dx;
     ldy = ldx;
   }

@@ -203,7 +203,15 @@ static void cpu_gemm(Ops *ops, const Gemm *x) {
     snprintf(cpu->message, sizeof cpu->message, "%s", bfm_error());
     return;
   }
-  threads_run(cpu->threads, x->batch / job.share_c * job.tiles_m * job.tiles_n, gemm_task, &job);
+  int64_t groups = x->batch / job.share_c;
+  threads_run(cpu->threads, groups * job.tiles_m * job.tiles_n, gemm_task, &job);
+  int64_t cols = x->sums[1] ? x->n / 2 : x->n;
+  for (int i = 0; i < 2 && x->sums[i]; i++) {
+    ops->bias_grad(ops, &(BiasGrad){.db = x->sums[i],
+                                    .dy = (char *)x->c + i * cols * type_size(x->type_c),
+                                    .groups = groups, .rows = x->m, .cols = cols, .ld = x->ldc,
+                                    .stride = x->stride_c});
+  }
 }
 
 // ------------------------------- the table -------------------------------------------------------

@@ -69,8 +69,8 @@ static void norm_tanh_grad_task(void *job, int64_t task, int worker) {
   int64_t group = task / pieces, piece = task % pieces, row = piece * CHUNK_ROWS;
   int64_t end = min64(row + CHUNK_ROWS, x->rows);
   const float *gain = x->gain + group * x->width;
-  float *sums = x->dgain ? x->scratch + (group * pieces + piece) * x->width * 2 : NULL;
-  if (sums) memset(sums, 0, x->width * 2 * sizeof *sums);
+  float *sums = x->dgain ? x->scratch + (group * pieces + piece) * x->width * 3 : NULL;
+  if (sums) memset(sums, 0, x->width * 3 * sizeof *sums);
   float in_buffer[MAX_WIDTH], y_buffer[MAX_WIDTH], dy_buffer[MAX_WIDTH], out_buffer[MAX_WIDTH];
   for (; row < end; row++) {
     int64_t at = (group * x->row_stride + row) * x->width;
@@ -100,6 +100,7 @@ static void norm_tanh_grad_task(void *job, int64_t task, int worker) {
         dx[j] = scale * (dx[j] - sum - (in[j] - mean) * scale * sum_hat);
       }
     }
+    for (int64_t j = 0; sums && j < x->width; j++) sums[2 * x->width + j] += dx[j];
     row_write(x->dx, type, at, x->width, dx);
   }
 }
@@ -107,14 +108,13 @@ static void norm_tanh_grad_task(void *job, int64_t task, int worker) {
 static void norm_sums_task(void *job, int64_t task, int worker) {
   ARGS(NormTanhGrad);
   int64_t pieces = chunks(x->rows, CHUNK_ROWS);
-  float *dgain = x->dgain + task * x->width, *dbias = x->dbias + task * x->width;
-  memset(dgain, 0, x->width * sizeof *dgain);
-  memset(dbias, 0, x->width * sizeof *dbias);
-  for (int64_t i = 0; i < pieces; i++) {
-    const float *sums = x->scratch + (task * pieces + i) * x->width * 2;
-    for (int64_t j = 0; j < x->width; j++) {
-      dgain[j] += sums[j];
-      dbias[j] += sums[x->width + j];
+  float *const outs[] = {x->dgain, x->dbias, x->sums};
+  for (int i = 0; i < 3; i++) {
+    float *out = outs[i] + task * x->width;
+    memset(out, 0, x->width * sizeof *out);
+    for (int64_t piece = 0; piece < pieces; piece++) {
+      const float *sums = x->scratch + ((task * pieces + piece) * 3 + i) * x->width;
+      for (int64_t j = 0; j < x->width; j++) out[j] += sums[j];
     }
   }
 }

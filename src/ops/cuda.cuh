@@ -65,9 +65,9 @@ void cuda_losses(Ops *ops);
 // forget the plans of products
 void cuda_gemm_close(Cuda *c);
 
-// db[g, :] = sums over the rows of dy, whose values with relu ≤ 0 become 0 first (relu given)
+// sums over the rows of dy, whose values with relu ≤ 0 become 0 first (relu given)
 typedef struct {
-  float *db;         // or NULL
+  float *sums[2];    // [cols] a group, or [cols/2] a group in each, or NULL
   const void *dy;    // read
   void *out;         // written when relu is given
   const void *relu;  // or NULL

@@ -369,7 +369,15 @@ static void gemm(Ops *ops, const Gemm *x) {
   }
 
   if (x->epilogue == EPILOGUE_RELU_GRAD) {
-    ColumnPass pass = {NULL, x->c, x->c, x->relu, x->batch / sc, x->m, x->n, x->ldc, x->stride_c};
+    ColumnPass pass = {{x->sums[0], x->sums[1]},
+                       x->c,
+                       x->c,
+                       x->relu,
+                       x->batch / sc,
+                       x->m,
+                       x->n,
+                       x->ldc,
+                       x->stride_c};
     cuda_column_pass(c, &pass, x->type_c);
   }
 }

@@ -11,7 +11,7 @@
 #define COLUMN_ROWS 8      // rows a block reads at once
 #define COLUMN_BLOCKS 256  // enough to fill a large GPU
 
-// db from each thread's sums over its rows of the chunk
+// sums from each thread's over its rows of the chunk
 template <int V>
 __device__ inline void column_sums(const ColumnPass &x, const float (&sum)[V], float *scratch,
                                    unsigned *counters) {
@@ -32,9 +32,12 @@ __device__ inline void column_sums(const ColumnPass &x, const float (&sum)[V], f
     if (mine) scratch[blockIdx.y * x.cols] = total;
     if (!last_block(counters + g * gridDim.x + blockIdx.x, gridDim.y)) return;
     total = 0;
+#pragma unroll 16
     for (unsigned i = 0; mine && i < gridDim.y; i++) total += __ldcg(scratch + i * x.cols);
   }
-  if (mine) x.db[g * x.cols + col] = total;
+  if (!mine) return;
+  int64_t cols = x.sums[1] ? x.cols / 2 : x.cols, half = col >= cols;
+  x.sums[half][g * cols + col - half * cols] = total;
 }
 
 // a block: 32·V columns of a chunk of rows of a group
@@ -70,14 +73,14 @@ template <typename T, int V>
 static void column_pass(Cuda *c, const ColumnPass *x) {
   int64_t tiles = divide_up(x->cols, 32 * V);
   int64_t chunks = divide_up(COLUMN_BLOCKS, tiles * x->groups);
-  chunks = min(chunks, divide_up(x->rows, 2 * COLUMN_ROWS));
+  chunks = min(chunks, divide_up(x->rows, 4 * COLUMN_ROWS));
   int64_t room = SCRATCH / (x->groups * x->cols);
-  if (x->db) chunks = tiles * x->groups > COUNTERS ? 1 : min(chunks, max(room, (int64_t)1));
+  if (x->sums[0]) chunks = tiles * x->groups > COUNTERS ? 1 : min(chunks, max(room, (int64_t)1));
   int64_t chunk = divide_up(divide_up(x->rows, chunks), COLUMN_ROWS) * COLUMN_ROWS;
   dim3 grid((unsigned)tiles, (unsigned)divide_up(x->rows, chunk), (unsigned)x->groups);
-  auto kernel = !x->relu ? column_kernel<T, V, false, true>
-                : x->db  ? column_kernel<T, V, true, true>
-                         : column_kernel<T, V, true, false>;
+  auto kernel = !x->relu     ? column_kernel<T, V, false, true>
+                : x->sums[0] ? column_kernel<T, V, true, true>
+                             : column_kernel<T, V, true, false>;
   launch(c, kernel, grid, dim3(32, COLUMN_ROWS), *x, chunk, c->scratch[c->lane],
          c->counters[c->lane]);
 }
@@ -93,7 +96,8 @@ void cuda_column_pass(Cuda *c, const ColumnPass *x, Type type) {
 }
 
 static void bias_grad(Ops *ops, const BiasGrad *x) {
-  ColumnPass pass = {x->db, x->dy, NULL, NULL, x->groups, x->rows, x->cols, x->ld, x->stride};
+  ColumnPass pass = {{x->db, NULL}, x->dy,   NULL,  NULL,     x->groups,
+                     x->rows,       x->cols, x->ld, x->stride};
   cuda_column_pass(cuda_of(ops), &pass, ops->type);
 }
 
@@ -190,10 +194,10 @@ static void norm_tanh(Ops *ops, const NormTanh *x) {
 #define MAX_BLOCKS 64  // of a row: their sums wait in shared memory
 
 // One block of threads takes NORM_CHUNK rows of a group: first each segment's two sums, then, column
-// by column, dx and the chunk's share of dgain and dbias. The rows are still in the cache.
+// by column, dx and the chunk's share of dgain, dbias and dx's sums. The rows are still in the cache.
 template <typename T, int V>
-__global__ void norm_tanh_grad_kernel(const NormTanhGrad x, unsigned lanes, unsigned *counters) {
-  __shared__ float part[2][THREADS * V];
+__global__ void norm_tanh_grad_kernel(const NormTanhGrad x, unsigned lanes) {
+  __shared__ float part[3][THREADS * V];
   __shared__ float2 sums[NORM_CHUNK * MAX_BLOCKS];
   int64_t g = blockIdx.y, row0 = (int64_t)blockIdx.x * NORM_CHUNK;
   unsigned rows = min((int64_t)NORM_CHUNK, x.rows - row0), blocks = x.blocks, width = x.width;
@@ -232,10 +236,10 @@ __global__ void norm_tanh_grad_kernel(const NormTanhGrad x, unsigned lanes, unsi
   // dx, and sums over the chunk's rows
   unsigned vectors = (width + V - 1) / V, across = min(vectors, (unsigned)THREADS);
   unsigned down = THREADS / across, mine = threadIdx.x % across, down0 = threadIdx.x / across;
-  float *scratch = x.scratch + (g * gridDim.x + blockIdx.x) * x.width * 2;
+  float *scratch = x.scratch + (g * gridDim.x + blockIdx.x) * x.width * 3;
   for (unsigned first = 0; first < vectors; first += across) {
     unsigned col = (first + mine) * V;
-    float dgain[V] = {}, dbias[V] = {};
+    float dgain[V] = {}, dbias[V] = {}, total[V] = {};
     if (down0 < down && col < width) {
       unsigned k = col * blocks / width;
       float w[V];
@@ -254,6 +258,7 @@ __global__ void norm_tanh_grad_kernel(const NormTanhGrad x, unsigned lanes, unsi
           dbias[i] += e;
           dgain[i] += e * hat;
           d[i] = scale * (e * w[i] - sum.x - hat * sum.y);
+          total[i] += d[i];
         }
         store((T *)x.dx + base + at, d);
       }
@@ -264,41 +269,48 @@ __global__ void norm_tanh_grad_kernel(const NormTanhGrad x, unsigned lanes, unsi
     for (int i = 0; i < V; i++) {
       part[0][threadIdx.x * V + i] = dgain[i];
       part[1][threadIdx.x * V + i] = dbias[i];
+      part[2][threadIdx.x * V + i] = total[i];
     }
     __syncthreads();
-    for (unsigned j = threadIdx.x; j < across * V; j += THREADS) {
-      float total_gain = 0, total_bias = 0;
-      for (unsigned i = 0; i < down; i++) {
-        total_gain += part[0][i * across * V + j];
-        total_bias += part[1][i * across * V + j];
-      }
-      if (first * V + j < width) {
-        scratch[first * V + j] = total_gain;
-        scratch[width + first * V + j] = total_bias;
+    for (unsigned j = threadIdx.x; j < across * V && first * V + j < width; j += THREADS) {
+#pragma unroll
+      for (int which = 0; which < 3; which++) {
+        float sum = 0;
+        for (unsigned i = 0; i < down; i++) sum += part[which][i * across * V + j];
+        scratch[which * width + first * V + j] = sum;
       }
     }
   }
+}
 
-  // sums over the chunks
-  if (!x.dgain || !last_block(counters + g, gridDim.x)) return;
-  scratch = x.scratch + g * gridDim.x * x.width * 2;
-  for (int64_t j = threadIdx.x; j < x.width * 2; j += THREADS) {
-    float total = 0;
-#pragma unroll 8
-    for (unsigned i = 0; i < gridDim.x; i++) total += __ldcg(scratch + i * x.width * 2 + j);
-    if (j < x.width) {
-      x.dgain[g * x.width + j] = total;
-    } else {
-      x.dbias[g * x.width + j - x.width] = total;
-    }
+// dgain, dbias and dx's sums from those of the chunks: a block for 32 of a group's 3·width columns
+__global__ void norm_sums_kernel(const NormTanhGrad x, unsigned chunks) {
+  __shared__ float part[COLUMN_ROWS][32];
+  unsigned width = x.width, col = blockIdx.x * 32 + threadIdx.x;
+  int64_t g = blockIdx.y;
+  const float *scratch = x.scratch + g * chunks * width * 3 + col;
+  float sum = 0;
+  if (col < 3 * width) {
+#pragma unroll 16
+    for (unsigned i = threadIdx.y; i < chunks; i += COLUMN_ROWS) sum += scratch[i * width * 3];
   }
+  part[threadIdx.y][threadIdx.x] = sum;
+  __syncthreads();
+  if (threadIdx.y > 0 || col >= 3 * width) return;
+#pragma unroll
+  for (int i = 1; i < COLUMN_ROWS; i++) sum += part[i][threadIdx.x];
+  float *out = col < width ? x.dgain : col < 2 * width ? x.dbias : x.sums;
+  out[g * width + col % width] = sum;
 }
 
 template <typename T, int V>
 static void norm_tanh_grad_of(Cuda *c, const NormTanhGrad *x) {
   int lanes = lanes_for(divide_up(divide_up(x->width, x->blocks), V));
   dim3 grid((unsigned)divide_up(x->rows, NORM_CHUNK), (unsigned)x->groups);
-  launch(c, norm_tanh_grad_kernel<T, V>, grid, THREADS, *x, (unsigned)lanes, c->counters[c->lane]);
+  launch(c, norm_tanh_grad_kernel<T, V>, grid, THREADS, *x, (unsigned)lanes);
+  if (!x->dgain) return;
+  dim3 sums((unsigned)divide_up(3 * x->width, 32), (unsigned)x->groups);
+  launch(c, norm_sums_kernel, sums, dim3(32, COLUMN_ROWS), *x, grid.x);
 }
 
 static void norm_tanh_grad(Ops *ops, const NormTanhGrad *x) {

@@ -65,6 +65,9 @@ typedef struct {
   int64_t stride_bias;
   const void *bias_copy;  // the bias as T, laid out alike: a GPU fuses it when C is T; or NULL
   const void *relu;  // the activations behind the gradient C: same layout and type as C
+  // with RELU_GRAD and C of T: C summed over its rows, [n] a group, or NULL. Two: the second half
+  // of the columns goes to the second, [n/2] a group each
+  float *sums[2];
 } Gemm;
 
 // db[g, :] = sum over rows of dy[g, :, :]
@@ -86,20 +89,21 @@ typedef struct {
   int64_t first_block, end_block;  // only these blocks; 0, 0: all
 } NormTanh;
 
-// dx, dgain, dbias from dy; dx may be dy. scratch: norm_scratch() floats
+// dx, dgain, dbias from dy, and dx summed over rows: the gradient of the bias that x was made with.
+// dx may be dy. scratch: norm_scratch() floats
 typedef struct {
   void *dx;  // T
   const void *dy, *y, *x;
   const float *stats, *gain;
-  float *dgain, *dbias;  // [G, width], or NULL: only dx
+  float *dgain, *dbias, *sums;  // [G, width], or NULL, all three: only dx
   float *scratch;
   int64_t groups, rows, row_stride, width, blocks;
 } NormTanhGrad;
 
-#define NORM_CHUNK 32  // rows summed in one piece: fixes the order of the sums
+#define NORM_CHUNK 8  // rows summed in one piece, at least
 
 static inline int64_t norm_scratch(int64_t groups, int64_t rows, int64_t width) {
-  return groups * ((rows + NORM_CHUNK - 1) / NORM_CHUNK) * width * 2;
+  return groups * ((rows + NORM_CHUNK - 1) / NORM_CHUNK) * width * 3;
 }
 
 // out[r, copy, row0 + i, :] = [a[r, i mod a_rows, :], b[r, i, :]] as T; b may be NULL

@@ -138,6 +138,7 @@ typedef struct {
   Epilogue epilogue;
   int64_t batch, share_a, share_b, share_c;
   int copy;  // give the bias as T too
+  int sums;  // ask for so many arrays of C's sums over rows
 } Product_;
 
 static void product(const Product_ *p) {
@@ -161,18 +162,21 @@ static void product(const Product_ *p) {
   Buffer *bias_copy = raw(half, p->batch * p->n * sizeof *half);
   free(host);
   free(half);
+  Buffer *sums[2] = {f32(groups_c * p->n), f32(groups_c * p->n)};
   BOTH(gemm, Gemm, .m = p->m, .n = p->n, .k = p->k, .transpose_a = p->transpose_a,
        .transpose_b = p->transpose_b, .type = p->type, .type_c = p->type_c, .epilogue = p->epilogue,
        .a = AT(a), .b = AT(b), .c = AT(c), .lda = lda, .ldb = ldb, .ldc = ldc, .batch = p->batch,
        .stride_a = rows_a * lda, .stride_b = rows_b * ldb, .stride_c = p->m * ldc,
        .share_a = p->share_a, .share_b = p->share_b, .share_c = p->share_c, .bias = AT(bias),
-       .stride_bias = p->n, .bias_copy = p->copy ? AT(bias_copy) : NULL, .relu = AT(relu));
+       .stride_bias = p->n, .bias_copy = p->copy ? AT(bias_copy) : NULL, .relu = AT(relu),
+       .sums = {p->sums > 0 ? AT(sums[0]) : NULL, p->sums > 1 ? AT(sums[1]) : NULL});
   int rounded = p->type == BF16 || p->type_c == BF16;
   int tf32 = machine[CPU]->type == BF16 && p->type == F32;
   char what[160];
   snprintf(what, sizeof what, "product %ld x %ld x %ld, batch %ld, types %d %d, epilogue %d",
            (long)p->m, (long)p->n, (long)p->k, (long)p->batch, p->type, p->type_c, p->epilogue);
   check(what, c, rounded ? 1.2e-2 : tf32 ? 2e-3 : 5e-5);
+  for (int i = 0; i < 2; i++) check(what, sums[i], rounded ? 1.2e-2 : 1e-4);
   forget_buffers();
 }
 
@@ -224,6 +228,27 @@ static void test_products(void **state) {
   }
 }
 
+static void test_sums(void **state) {
+  (void)state;
+  Type t = machine[CPU]->type;
+  static const int64_t sizes[][2] = {{1024, 1024}, {37, 18}, {600, 512}, {1, 2}};
+  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+    for (int sums = 1; sums <= 2; sums++) {
+      Product_ p = {.m = sizes[i][0],
+                    .n = sizes[i][1],
+                    .k = 24,
+                    .type = t,
+                    .type_c = t,
+                    .epilogue = EPILOGUE_RELU_GRAD,
+                    .batch = 2,
+                    .sums = sums};
+      product(&p);
+      p.share_c = 2, p.pad = 8;
+      product(&p);
+    }
+  }
+}
+
 static void test_flops(void **state) {
   (void)state;
   Buffer *a = f32(64), *c = f32(64);
@@ -260,6 +285,7 @@ static void norm(int64_t groups, int64_t rows, int64_t stride, int64_t width, in
   Buffer *stats = f32(groups * stride * blocks * 2);
   Buffer *gain = f32(groups * width), *bias = f32(groups * width);
   Buffer *dgain = f32(groups * width), *dbias = f32(groups * width), *dx = activations(all);
+  Buffer *sums = f32(groups * width);
   Buffer *scratch = f32(norm_scratch(groups, rows, width));
   BOTH(norm_tanh, NormTanh, .y = AT(y), .x = AT(x), .stats = AT(stats), .gain = AT(gain),
        .bias = AT(bias), .groups = groups, .rows = rows, .row_stride = stride, .width = width,
@@ -268,11 +294,12 @@ static void norm(int64_t groups, int64_t rows, int64_t stride, int64_t width, in
   check("norm_tanh stats", stats, 2e-5);
   BOTH(norm_tanh_grad, NormTanhGrad, .dx = AT(dx), .dy = AT(dy), .y = AT(y), .x = AT(x),
        .stats = AT(stats), .gain = AT(gain), .dgain = AT(dgain), .dbias = AT(dbias),
-       .scratch = AT(scratch), .groups = groups, .rows = rows, .row_stride = stride, .width = width,
-       .blocks = blocks);
+       .sums = AT(sums), .scratch = AT(scratch), .groups = groups, .rows = rows,
+       .row_stride = stride, .width = width, .blocks = blocks);
   check("norm_tanh_grad dx", dx, tolerance(5e-5));
   check("norm_tanh_grad dgain", dgain, tolerance(5e-5));
   check("norm_tanh_grad dbias", dbias, tolerance(5e-5));
+  check("norm_tanh_grad sums", sums, tolerance(2e-4));
   // in place, and without the gradients of the parameters
   BOTH(norm_tanh_grad, NormTanhGrad, .dx = AT(dy), .dy = AT(dy), .y = AT(y), .x = AT(x),
        .stats = AT(stats), .gain = AT(gain), .groups = groups, .rows = rows, .row_stride = stride,
@@ -830,21 +857,14 @@ int main(int argc, char **argv) {
     if (!access(plugin, R_OK)) setenv("BFM_CUDA_PLUGIN", plugin, 0);
   }
   static const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_products),
-      cmocka_unit_test(test_flops),
-      cmocka_unit_test(test_bias_grad),
-      cmocka_unit_test(test_norm_tanh),
-      cmocka_unit_test(test_moving),
-      cmocka_unit_test(test_outputs),
-      cmocka_unit_test(test_draws),
-      cmocka_unit_test(test_es),
-      cmocka_unit_test(test_fb_losses),
-      cmocka_unit_test(test_actor_losses),
-      cmocka_unit_test(test_laplacian_losses),
-      cmocka_unit_test(test_weighted_sum),
-      cmocka_unit_test(test_parameters),
-      cmocka_unit_test(test_graph),
-      cmocka_unit_test(test_failures),
+      cmocka_unit_test(test_products),     cmocka_unit_test(test_sums),
+      cmocka_unit_test(test_flops),        cmocka_unit_test(test_bias_grad),
+      cmocka_unit_test(test_norm_tanh),    cmocka_unit_test(test_moving),
+      cmocka_unit_test(test_outputs),      cmocka_unit_test(test_draws),
+      cmocka_unit_test(test_es),           cmocka_unit_test(test_fb_losses),
+      cmocka_unit_test(test_actor_losses), cmocka_unit_test(test_laplacian_losses),
+      cmocka_unit_test(test_weighted_sum), cmocka_unit_test(test_parameters),
+      cmocka_unit_test(test_graph),        cmocka_unit_test(test_failures),
       cmocka_unit_test(test_steps),
   };
   int failed = 0;
