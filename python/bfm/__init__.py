@@ -1,13 +1,7 @@
 """bfm: behavioral foundation models. A thin layer over libbfm (include/bfm.h)."""
-from importlib.util import find_spec
-
 from ._lib import ArgumentError, Error, lib
 from .agent import Agent, load
+from .env import Env, pictures, rewards
 
-__all__ = ["Agent", "ArgumentError", "Error", "load"]
+__all__ = ["Agent", "ArgumentError", "Env", "Error", "load", "pictures", "rewards"]
 __version__ = lib.bfm_version().decode()
-
-if find_spec(".env", __name__):
-  from .env import Env, rewards
-
-  __all__ += ["Env", "rewards"]
