@@ -12,7 +12,7 @@ void aw_actor_loss(bfm_agent *a) {
   const Config *c = &a->config;
   ops->aw_weights(ops, &(AwWeights){.w = a->w, .q = a->q, .q_pi = a->q_pi,
                                     .advantage = a->advantage, .replicas = a->R, .members = a->M,
-                                    .rows = a->N, .q_stride = a->N, .beta = (float)c->beta,
+                                    .rows = a->N, .q_stride = 2 * a->N, .beta = (float)c->beta,
                                     .clip = (float)c->clip, .sum_members = c->adv == ADV_SUM,
                                     .mean_base = c->adv_base == ADV_BASE_MEAN,
                                     .iwis = c->weights == WEIGHTS_IWIS});
@@ -29,7 +29,7 @@ void td3_actor_loss(bfm_agent *a) {
   const Tape *tape = &a->tape[NET_F];
   ops->td3_loss(ops, &(Td3Loss){.df = a->df_pi, .q_pi = a->q_pi, .z = a->z,
                                 .loss = a->loss + a->loss_count - 1, .loss_stride = a->loss_count,
-                                .replicas = a->R, .members = a->M, .rows = a->N, .q_stride = a->N,
+                                .replicas = a->R, .members = a->M, .rows = a->N, .q_stride = 2 * a->N,
                                 .df_stride = a->N, .d = a->d});
   NetParams frozen = a->online[NET_F];
   frozen.grad = NULL;

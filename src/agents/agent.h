@@ -70,7 +70,8 @@ struct bfm_agent {
   float *f_mean;                                    // [R, N, d]
   float *m, *t, *c;                                 // the matrices F·B, target, B·B
   float *db, *df, *df_pi, *du, *dv;                 // gradients by the networks' outputs
-  float *q, *q_pi, *q_target, *phi_z;               // [R, M, N]
+  float *q, *q_pi;                                  // [R, M, 2N]: N of each in turn
+  float *q_target, *phi_z;                          // [R, M, N], [R, N]
   float *w, *advantage, *dx;                        // [R, N], [R, N], [R, N, act]
   float *partial;                                   // sums on their way
   float *loss;                                      // [R, loss_count]
@@ -89,6 +90,7 @@ int agent_check_losses(bfm_agent *agent, float *out);
 // task.c: z in training
 void agent_refresh_pool(bfm_agent *agent);     // from pool_obs
 void agent_draw_z(bfm_agent *agent);           // needs B(s') when not auto-regressive
+void agent_goals(bfm_agent *agent);            // what B sees of a state, of the batch's
 void agent_features(bfm_agent *agent);         // B(s', z), or phi of s and s'
 void agent_target_features(bfm_agent *agent);  // B⁻(s', z), after B(s', z)
 

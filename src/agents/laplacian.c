@@ -25,6 +25,6 @@ void psi_loss(bfm_agent *a) {
                                 .phi_z = a->phi_z, .z = a->z, .discount = a->discount,
                                 .gamma = (float)a->config.gamma, .loss = a->loss,
                                 .loss_stride = a->loss_count, .replicas = a->R, .members = a->M,
-                                .rows = a->N, .q_stride = a->N, .dpsi_stride = a->N, .d = a->d,
+                                .rows = a->N, .q_stride = 2 * a->N, .dpsi_stride = a->N, .d = a->d,
                                 .min_target = a->config.target == TARGET_MIN});
 }

@@ -9,12 +9,6 @@
 
 // ------------------------------- sampling --------------------------------------------------------
 
-static void gather_rows(bfm_agent *a, float *out, const float *in, const int32_t *index,
-                        int64_t rows, int64_t cols, int64_t in_stride) {
-  a->ops->gather(a->ops, &(Gather){.out = out, .in = in, .index = index, .replicas = a->R,
-                                   .rows = rows, .cols = cols, .in_stride = in_stride});
-}
-
 static void draw_indices(bfm_agent *a, int32_t *out, Stream stream, int64_t count, int64_t below) {
   a->ops->draw_index(a->ops, &(DrawIndex){.out = out, .seeds = a->seeds, .step = a->step_device,
                                           .stream = stream, .replicas = a->R, .count = count,
@@ -24,16 +18,22 @@ static void draw_indices(bfm_agent *a, int32_t *out, Stream stream, int64_t coun
 // N transitions of the data
 static void draw_batch(bfm_agent *a) {
   draw_indices(a, a->index, STREAM_BATCH, a->N, a->data_count);
-  gather_rows(a, a->obs, a->data_obs, a->index, a->N, a->obs_dim, 0);
-  gather_rows(a, a->act, a->data_act, a->index, a->N, a->act_dim, 0);
-  gather_rows(a, a->next_obs, a->data_next, a->index, a->N, a->obs_dim, 0);
-  gather_rows(a, a->discount, a->data_discount, a->index, a->N, 1, 0);
+  Gather obs = {.out = a->obs, .in = a->data_obs, .index = a->index, .replicas = a->R,
+                .rows = a->N, .cols = a->obs_dim};
+  Gather act = obs, next_obs = obs, discount = obs;
+  act.out = a->act, act.in = a->data_act, act.cols = a->act_dim;
+  next_obs.out = a->next_obs, next_obs.in = a->data_next;
+  discount.out = a->discount, discount.in = a->data_discount, discount.cols = 1;
+  obs.next = &act, act.next = &next_obs, next_obs.next = &discount;
+  a->ops->gather(a->ops, &obs);
 }
 
 // states for the pool of z, from the data or from the batch
 static void draw_pool_states(bfm_agent *a, const float *states, int64_t count, int64_t stride) {
   draw_indices(a, a->z_index, STREAM_Z_STATE, a->pool_rows, count);
-  gather_rows(a, a->pool_obs, states, a->z_index, a->pool_rows, a->obs_dim, stride);
+  a->ops->gather(a->ops, &(Gather){.out = a->pool_obs, .in = states, .index = a->z_index,
+                                   .replicas = a->R, .rows = a->pool_rows, .cols = a->obs_dim,
+                                   .in_stride = stride});
 }
 
 static void draw_noise(bfm_agent *a, float *out, Stream stream) {
@@ -45,60 +45,59 @@ static void draw_noise(bfm_agent *a, float *out, Stream stream) {
 // ------------------------------- networks --------------------------------------------------------
 
 // rows row0 … of input `which`: [x, y]
-static void pack_input(bfm_agent *a, int net, const Tape *tape, int which, const float *x,
-                       int64_t x_cols, const float *y, int64_t y_cols, int64_t row0) {
-  a->ops->pack(a->ops, &(Pack){.out = tape->in[which], .a = x, .a_cols = x_cols, .b = y,
-                               .b_cols = y ? y_cols : 0, .groups = a->R,
-                               .copies = a->net[net].body, .rows = a->N, .row0 = row0,
-                               .row_stride = tape->rows});
+static Pack input(bfm_agent *a, int net, const Tape *tape, int which, const float *x,
+                  int64_t x_cols, const float *y, int64_t y_cols, int64_t row0) {
+  return (Pack){.out = tape->in[which], .a = x, .a_cols = x_cols, .b = y, .b_cols = y ? y_cols : 0,
+                .groups = a->R, .copies = a->net[net].body, .rows = a->N, .row0 = row0,
+                .row_stride = tape->rows};
 }
 
-static void policy_action(bfm_agent *a, int64_t row0, float *act, const float *noise) {
-  int64_t at = row0 * a->act_dim;
-  a->ops->policy_action(a->ops, &(PolicyAction){.mu = a->mu + at, .x = a->tape[NET_PI].out + at,
-                                                .act = act, .noise = noise, .groups = a->R,
-                                                .rows = a->N, .row_stride = 2 * a->N,
-                                                .act_dim = a->act_dim,
-                                                .sigma = (float)a->config.sigma,
-                                                .noise_clip = (float)a->config.noise_clip});
+static void pack_inputs(bfm_agent *a, Pack *inputs, int count) {
+  for (int i = 1; i < count; i++) inputs[i - 1].next = &inputs[i];
+  a->ops->pack(a->ops, inputs);
 }
 
 // a_π ~ π(s, z) and a' ~ π(s', z)
 static void policy_forward(bfm_agent *a) {
   const Tape *tape = &a->tape[NET_PI];
-  pack_input(a, NET_PI, tape, 0, a->obs, a->obs_dim, NULL, 0, 0);
-  pack_input(a, NET_PI, tape, 0, a->next_obs, a->obs_dim, NULL, 0, a->N);
-  pack_input(a, NET_PI, tape, 1, a->obs, a->obs_dim, a->z, a->d, 0);
-  pack_input(a, NET_PI, tape, 1, a->next_obs, a->obs_dim, a->z, a->d, a->N);
+  pack_inputs(a, (Pack[]){input(a, NET_PI, tape, 0, a->obs, a->obs_dim, NULL, 0, 0),
+                          input(a, NET_PI, tape, 0, a->next_obs, a->obs_dim, NULL, 0, a->N),
+                          input(a, NET_PI, tape, 1, a->obs, a->obs_dim, a->z, a->d, 0),
+                          input(a, NET_PI, tape, 1, a->next_obs, a->obs_dim, a->z, a->d, a->N)},
+              4);
   net_forward(a->ops, &a->net[NET_PI], a->online[NET_PI], tape, (Pass){.rows = 2 * a->N});
-  policy_action(a, 0, a->act_pi, a->noise_pi);
-  policy_action(a, a->N, a->act_next, a->noise_next);
+  PolicyAction now = {.mu = a->mu, .x = tape->out, .act = a->act_pi, .noise = a->noise_pi,
+                      .groups = a->R, .rows = a->N, .row_stride = 2 * a->N, .act_dim = a->act_dim,
+                      .sigma = (float)a->config.sigma, .noise_clip = (float)a->config.noise_clip};
+  PolicyAction next = now;
+  next.mu += a->N * a->act_dim, next.x += a->N * a->act_dim;
+  next.act = a->act_next, next.noise = a->noise_next;
+  now.next = &next;
+  a->ops->policy_action(a->ops, &now);
 }
 
 // F⁻(s', a', z)
 static void target_forward(bfm_agent *a) {
   const Tape *tape = &a->tape_target[NET_F];
-  pack_input(a, NET_F, tape, 0, a->next_obs, a->obs_dim, a->act_next, a->act_dim, 0);
-  pack_input(a, NET_F, tape, 1, a->next_obs, a->obs_dim, a->z, a->d, 0);
+  const float *obs = a->next_obs;
+  pack_inputs(a, (Pack[]){input(a, NET_F, tape, 0, obs, a->obs_dim, a->act_next, a->act_dim, 0),
+                          input(a, NET_F, tape, 1, obs, a->obs_dim, a->z, a->d, 0)},
+              2);
   net_forward(a->ops, &a->net[NET_F], a->slow[NET_F], tape, (Pass){.rows = a->N});
-}
-
-static void values(bfm_agent *a, float *q, int64_t row0) {
-  a->ops->row_dot(a->ops, &(RowDot){.out = q, .a = a->tape[NET_F].out + row0 * a->d, .z = a->z,
-                                    .replicas = a->R, .members = a->M, .rows = a->N,
-                                    .row_stride = 2 * a->N, .d = a->d});
 }
 
 // F(s, a, z) and F(s, a_π, z), and their products with z
 static void forward_forward(bfm_agent *a) {
   const Tape *tape = &a->tape[NET_F];
-  pack_input(a, NET_F, tape, 0, a->obs, a->obs_dim, a->act, a->act_dim, 0);
-  pack_input(a, NET_F, tape, 0, a->obs, a->obs_dim, a->act_pi, a->act_dim, a->N);
-  pack_input(a, NET_F, tape, 1, a->obs, a->obs_dim, a->z, a->d, 0);
+  pack_inputs(a, (Pack[]){input(a, NET_F, tape, 0, a->obs, a->obs_dim, a->act, a->act_dim, 0),
+                          input(a, NET_F, tape, 0, a->obs, a->obs_dim, a->act_pi, a->act_dim, a->N),
+                          input(a, NET_F, tape, 1, a->obs, a->obs_dim, a->z, a->d, 0)},
+              3);
   net_forward(a->ops, &a->net[NET_F], a->online[NET_F], tape,
               (Pass){.rows = 2 * a->N, .repeat = 2});
-  values(a, a->q, 0);
-  values(a, a->q_pi, a->N);
+  a->ops->row_dot(a->ops, &(RowDot){.out = a->q, .a = tape->out, .z = a->z, .replicas = a->R,
+                                    .members = a->M, .rows = 2 * a->N, .row_stride = 2 * a->N,
+                                    .d = a->d, .z_rows = a->N});
 }
 
 // U(s, z)·V(s'), the part of the model that does not depend on the action
@@ -107,10 +106,11 @@ static void baseline_forward(bfm_agent *a) {
     const Tape *u = slow ? &a->tape_target[NET_U] : &a->tape[NET_U];
     const Tape *v = slow ? &a->tape_target[NET_V] : &a->tape[NET_V];
     const float *obs = slow ? a->next_obs : a->obs;
-    pack_input(a, NET_U, u, 0, obs, a->obs_dim, NULL, 0, 0);
-    pack_input(a, NET_U, u, 1, obs, a->obs_dim, a->z, a->d, 0);
-    pack_input(a, NET_V, v, 0, a->goal, a->goal_dim, NULL, 0, 0);
-    pack_input(a, NET_V, v, 1, a->goal, a->goal_dim, NULL, 0, 0);
+    pack_inputs(a, (Pack[]){input(a, NET_U, u, 0, obs, a->obs_dim, NULL, 0, 0),
+                            input(a, NET_U, u, 1, obs, a->obs_dim, a->z, a->d, 0),
+                            input(a, NET_V, v, 0, a->goal, a->goal_dim, NULL, 0, 0),
+                            input(a, NET_V, v, 1, a->goal, a->goal_dim, NULL, 0, 0)},
+                4);
     net_forward(a->ops, &a->net[NET_U], slow ? a->slow[NET_U] : a->online[NET_U], u,
                 (Pass){.rows = a->N});
     net_forward(a->ops, &a->net[NET_V], slow ? a->slow[NET_V] : a->online[NET_V], v,
@@ -276,6 +276,7 @@ int bfm_agent_update(bfm_agent *a, const bfm_batch *batch, float *losses) {
   if (batch->noise_pi) TRY(upload(a, a->noise_pi, batch->noise_pi, a->act_dim, "noise_pi"));
   else draw_noise(a, a->noise_pi, STREAM_NOISE_PI);
 
+  agent_goals(a);
   if (!a->autoregressive) agent_features(a);
   if (batch->z) {
     TRY(upload(a, a->z, batch->z, a->d, "z"));
@@ -312,6 +313,7 @@ static void step_body(void *context) {
   if (a->autoregressive) agent_draw_z(a);
   ops->lane(ops, 0);
   draw_batch(a);
+  agent_goals(a);
   ops->join(ops, 1);
 
   if (!a->autoregressive) {  // z of B(s')

@@ -9,15 +9,16 @@
 static void pack_b(bfm_agent *a, const Tape *tape, const float *states, const float *z, int64_t rows,
                    int64_t row0) {
   Ops *ops = a->ops;
-  Pack p = {.out = tape->in[0], .a = states, .a_cols = a->goal_dim, .groups = a->R, .copies = 1,
-            .rows = rows, .row0 = row0, .row_stride = tape->rows};
-  ops->pack(ops, &p);
-  p.out = tape->in[1];
+  Pack in_0 = {.out = tape->in[0], .a = states, .a_cols = a->goal_dim, .groups = a->R, .copies = 1,
+               .rows = rows, .row0 = row0, .row_stride = tape->rows};
+  Pack in_1 = in_0;
+  in_1.out = tape->in[1];
   if (a->K > 1) {
-    p.b = z;
-    p.b_cols = a->d;
+    in_1.b = z;
+    in_1.b_cols = a->d;
   }
-  ops->pack(ops, &p);
+  in_1.next = &in_0;
+  ops->pack(ops, &in_1);
 }
 
 // block k of every row of out into z
@@ -108,14 +109,17 @@ static void b_output(bfm_agent *a, float *out, const Tape *tape) {
   }
 }
 
+// what B (and V) see of s' and, for lap, of s
+void agent_goals(bfm_agent *a) {
+  if (!a->goal_columns) return;
+  select_goal(a, a->goal, a->next_obs);
+  if (a->laplacian) select_goal(a, a->goal_now, a->obs);
+}
+
 // B(s', z); lap: phi(s) and phi(s')
 void agent_features(bfm_agent *a) {
   Ops *ops = a->ops;
   const Tape *tape = &a->tape[NET_B];
-  if (a->goal_columns) {
-    select_goal(a, a->goal, a->next_obs);
-    if (a->laplacian) select_goal(a, a->goal_now, a->obs);
-  }
   if (a->K > 1) {
     ops->residual_norm(ops, &(ResidualNorm){.y = a->z_b, .z = a->z, .rows = a->R * a->N, .d = a->d,
                                             .blocks = a->K});

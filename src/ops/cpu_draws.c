@@ -62,7 +62,7 @@ static void gather_task(void *job, int64_t task, int worker) {
 }
 
 static void gather(Ops *ops, const Gather *x) {
-  cpu_run(ops, x, x->replicas * chunks(x->rows, CHUNK_ROWS), gather_task);
+  for (; x; x = x->next) cpu_run(ops, x, x->replicas * chunks(x->rows, CHUNK_ROWS), gather_task);
 }
 
 // ------------------------------- z ---------------------------------------------------------------

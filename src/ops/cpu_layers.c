@@ -145,7 +145,7 @@ static void pack_task(void *job, int64_t task, int worker) {
 }
 
 static void pack(Ops *ops, const Pack *x) {
-  cpu_run(ops, x, x->groups * x->copies * chunks(x->rows, CHUNK_ROWS), pack_task);
+  for (; x; x = x->next) cpu_run(ops, x, x->groups * x->copies * chunks(x->rows, CHUNK_ROWS), pack_task);
 }
 
 static void copy_columns_task(void *job, int64_t task, int worker) {
@@ -197,7 +197,7 @@ static void policy_action_task(void *job, int64_t task, int worker) {
 }
 
 static void policy_action(Ops *ops, const PolicyAction *x) {
-  cpu_run(ops, x, x->groups * chunks(x->rows, CHUNK_ROWS), policy_action_task);
+  for (; x; x = x->next) cpu_run(ops, x, x->groups * chunks(x->rows, CHUNK_ROWS), policy_action_task);
 }
 
 #define MIN_NORM 1e-12f  // keeps a zero row finite

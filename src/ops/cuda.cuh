@@ -111,6 +111,31 @@ static void launch(Cuda *c, void (*kernel)(Params...), dim3 grid, dim3 block, Ar
 
 static inline dim3 grid_for(int64_t n) { return dim3((unsigned)divide_up(n, THREADS)); }
 
+// operations of one kind done by one kernel: blockIdx.z tells which
+#define TOGETHER 4
+
+template <typename X>
+struct Several {
+  X x[TOGETHER];
+};
+
+// x, x->next, …: a thread for each of values(x) values of each of groups(x) groups (blockIdx.y)
+template <typename X>
+static void launch_several(Cuda *c, void (*kernel)(Several<X>), const X *x,
+                           int64_t (*values)(const X *), int64_t (*groups)(const X *)) {
+  while (x) {
+    Several<X> several = {};
+    int64_t blocks = 0, across = 0;
+    unsigned count = 0;
+    for (; x && count < TOGETHER; x = x->next) {
+      several.x[count++] = *x;
+      blocks = max(blocks, divide_up(values(x), THREADS));
+      across = max(across, groups(x));
+    }
+    launch(c, kernel, dim3((unsigned)blocks, (unsigned)across, count), THREADS, several);
+  }
+}
+
 // one warp for each of n rows
 static inline dim3 grid_rows(int64_t n) { return dim3((unsigned)divide_up(n, THREADS / 32)); }
 

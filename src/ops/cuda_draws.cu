@@ -52,22 +52,20 @@ static void draw_index(Ops *ops, const DrawIndex *x) {
   launch(cuda_of(ops), draw_index_kernel, grid_replicas(x->count, x->replicas), THREADS, *x);
 }
 
-// U: the widest type that rows are made of
-template <typename U>
-__global__ void gather_kernel(const Gather x) {
+__global__ void gather_kernel(const Several<Gather> several) {
+  const Gather &x = several.x[blockIdx.z];
   unsigned i = thread_index32(), cols = x.cols, row = i / cols, col = i % cols;
   int64_t r = blockIdx.y;
-  if (row >= x.rows) return;
+  if (r >= x.replicas || row >= x.rows) return;
   int64_t from = r * x.in_stride + x.index[r * x.rows + row];
-  ((U *)x.out)[r * x.rows * x.cols + i] = ((const U *)x.in)[from * x.cols + col];
+  x.out[r * x.rows * x.cols + i] = x.in[from * x.cols + col];
 }
 
+static int64_t gather_values(const Gather *x) { return x->rows * x->cols; }
+static int64_t gather_groups(const Gather *x) { return x->replicas; }
+
 static void gather(Ops *ops, const Gather *x) {
-  Gather y = *x;
-  bool wide = x->cols % 4 == 0 && aligned(x->in, 16) && aligned(x->out, 16);
-  if (wide) y.cols /= 4;
-  launch(cuda_of(ops), wide ? gather_kernel<float4> : gather_kernel<float>,
-         grid_replicas(y.rows * y.cols, y.replicas), THREADS, y);
+  launch_several(cuda_of(ops), gather_kernel, x, gather_values, gather_groups);
 }
 
 // ------------------------------- z ---------------------------------------------------------------

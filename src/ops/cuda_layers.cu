@@ -331,10 +331,12 @@ static void norm_tanh_grad(Ops *ops, const NormTanhGrad *x) {
 // ------------------------------- moving ----------------------------------------------------------
 
 template <typename T>
-__global__ void pack_kernel(const Pack x) {
+__global__ void pack_kernel(const Several<Pack> several) {
+  const Pack &x = several.x[blockIdx.z];
   unsigned width = x.a_cols + x.b_cols, i = thread_index32(), col = i % width, row = i / width;
-  if (row >= x.rows || (col >= x.a_cols && !x.b)) return;
-  int64_t g = blockIdx.y, a_rows = x.a_rows ? x.a_rows : x.rows, from = g * x.rows + row;
+  int64_t g = blockIdx.y;
+  if (g >= x.groups || row >= x.rows || (col >= x.a_cols && !x.b)) return;
+  int64_t a_rows = x.a_rows ? x.a_rows : x.rows, from = g * x.rows + row;
   int64_t from_a = g * a_rows + (row < a_rows ? row : row % (unsigned)a_rows);
   float v = col < x.a_cols ? x.a[from_a * x.a_cols + col] : x.b[from * x.b_cols + col - x.a_cols];
   for (int64_t copy = 0; copy < x.copies; copy++) {
@@ -342,9 +344,11 @@ __global__ void pack_kernel(const Pack x) {
   }
 }
 
+static int64_t pack_values(const Pack *x) { return x->rows * (x->a_cols + x->b_cols); }
+static int64_t pack_groups(const Pack *x) { return x->groups; }
+
 static void pack(Ops *ops, const Pack *x) {
-  dim3 grid((unsigned)divide_up(x->rows * (x->a_cols + x->b_cols), THREADS), (unsigned)x->groups);
-  BY_TYPE(ops->type, launch(cuda_of(ops), pack_kernel<T>, grid, THREADS, *x));
+  BY_TYPE(ops->type, launch_several(cuda_of(ops), pack_kernel<T>, x, pack_values, pack_groups));
 }
 
 template <typename U>
@@ -386,9 +390,10 @@ static void select_columns(Ops *ops, const SelectColumns *x) {
 
 __device__ inline float clip(float x, float limit) { return fminf(fmaxf(x, -limit), limit); }
 
-__global__ void policy_action_kernel(const PolicyAction x) {
+__global__ void policy_action_kernel(const Several<PolicyAction> several) {
+  const PolicyAction &x = several.x[blockIdx.z];
   int64_t i = thread_index(), g = blockIdx.y;
-  if (i >= x.rows * x.act_dim) return;
+  if (g >= x.groups || i >= x.rows * x.act_dim) return;
   int64_t at = g * x.row_stride * x.act_dim + i, to = g * x.rows * x.act_dim + i;
   float mu = tanhf(x.x[at]);
   x.mu[at] = mu;
@@ -397,9 +402,11 @@ __global__ void policy_action_kernel(const PolicyAction x) {
   x.act[to] = clip(mu + noise, 1);
 }
 
+static int64_t action_values(const PolicyAction *x) { return x->rows * x->act_dim; }
+static int64_t action_groups(const PolicyAction *x) { return x->groups; }
+
 static void policy_action(Ops *ops, const PolicyAction *x) {
-  dim3 grid((unsigned)divide_up(x->rows * x->act_dim, THREADS), (unsigned)x->groups);
-  launch(cuda_of(ops), policy_action_kernel, grid, THREADS, *x);
+  launch_several(cuda_of(ops), policy_action_kernel, x, action_values, action_groups);
 }
 
 // one segment of `lanes` lanes for each block of each row

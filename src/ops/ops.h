@@ -107,13 +107,14 @@ static inline int64_t norm_scratch(int64_t groups, int64_t rows, int64_t width) 
 }
 
 // out[r, copy, row0 + i, :] = [a[r, i mod a_rows, :], b[r, i, :]] as T; b may be NULL
-typedef struct {
+typedef struct Pack {
   void *out;
   const float *a, *b;
   int64_t a_cols, b_cols;
   int64_t a_rows;  // rows of a in each group; 0: as many as there are
   int64_t groups, copies, rows;
   int64_t row0, row_stride;  // rows of out from one copy to the next: row_stride
+  const struct Pack *next;   // another one, independent, in the same go; or NULL
 } Pack;
 
 // out[i, :cols] = in[i, :cols], T, with leading dimensions
@@ -132,13 +133,14 @@ typedef struct {
 } SelectColumns;
 
 // mu = tanh(x), act = clip(mu + clip(sigma·noise, ±noise_clip), ±1); noise NULL: act = mu
-typedef struct {
+typedef struct PolicyAction {
   float *mu;           // [groups, row_stride, act]
   const float *x;      // the same
   float *act;          // [groups, rows, act], or NULL
   const float *noise;  // the same
   int64_t groups, rows, row_stride, act_dim;
   float sigma, noise_clip;
+  const struct PolicyAction *next;  // as Pack's
 } PolicyAction;
 
 // y_k = √d_k · x_k/‖x_k‖ for each block k of the row
@@ -181,11 +183,12 @@ typedef struct {
 } DrawIndex;
 
 // out[r, i, :] = in[r·in_stride + index[r, i], :]; in_stride 0: one source for all replicas
-typedef struct {
+typedef struct Gather {
   float *out;
   const float *in;
   const int32_t *index;
   int64_t replicas, rows, cols, in_stride;
+  const struct Gather *next;  // as Pack's
 } Gather;
 
 // z[r, j] for row j in group i = j / (rows/draws): √d·v/‖v‖ with v = states[r, index[r, i]] where
