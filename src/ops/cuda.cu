@@ -1,4 +1,4 @@
-// The CUDA backend: opening a GPU, memory, lanes and graphs. A recorded body is called twice: first
+// The CUDA backend: opening a GPU, memory, lanes and graphs. A recorded body is first called
 // to plan, when products choose their algorithms and nothing runs, then into a CUDA graph, in which
 // lanes are streams forked and joined by events. The host never waits inside a replay.
 
