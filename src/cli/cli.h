@@ -17,6 +17,7 @@ typedef struct {
 } Command;
 
 int cli_train(int argc, char **argv);
+int cli_collect(int argc, char **argv);
 int cli_info(int argc, char **argv);
 int cli_tasks(int argc, char **argv);
 int cli_names(int argc, char **argv);

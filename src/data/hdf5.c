@@ -13,6 +13,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+// at the end of the process HDF5 would write what it still holds; after a failed write it holds ruins
+// and dies of them. Everything here is closed where it was opened, so nothing is left to do then
+__attribute__((constructor)) static void no_exit_handler(void) { H5dont_atexit(); }
+
 Hdf5Errors hdf5_silence(void) {
   Hdf5Errors errors = {NULL, NULL};
   H5Eget_auto2(H5E_DEFAULT, &errors.print, &errors.context);
@@ -86,39 +90,85 @@ int hdf5_shape(hid_t file, const char *name, int64_t *rows, int64_t *columns, in
   return status;
 }
 
-static int check_finite(const char *name, int64_t rows, int64_t columns, const float *values) {
-  for (int64_t i = 0; i < rows * columns; i++) {
-    if (!isfinite(values[i])) {
-      return bfm_fail(BFM_BAD_FILE, "%s has %s at row %" PRId64 ", column %" PRId64, name,
-                      isnan(values[i]) ? "NaN" : "an infinity", i / columns, i % columns);
-    }
-  }
-  return BFM_OK;
-}
-
-int hdf5_read(hid_t file, const char *name, int64_t rows, int64_t columns, float *out) {
+// the first rows of a table, which must have these columns and at least as many rows
+static int read_as(hid_t file, const char *name, int64_t rows, int64_t columns, hid_t type,
+                   void *out) {
   hid_t table;
   int64_t has_rows = 0, has_columns = 0;
-  int axes, bad = 0;
+  int axes = 1, bad = 0;
   TRY(open_table(file, name, &table));
   int status = shape_of(table, name, &has_rows, &has_columns, &axes);
-  if (!status && (has_rows != rows || has_columns != columns)) {
+  if (!status && (has_rows < rows || has_columns != columns)) {
     status = bfm_fail(BFM_BAD_FILE,
                       "%s has %" PRId64 " x %" PRId64 " numbers, but %" PRId64 " x %" PRId64
                       " are expected",
                       name, has_rows, has_columns, rows, columns);
   }
-  if (!status && rows > 0)
-    bad = H5Dread(table, H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, out) < 0;
+  if (!status && rows > 0) {
+    hsize_t start[2] = {0, 0}, count[2] = {(hsize_t)rows, (hsize_t)columns};
+    hid_t memory = H5Screate_simple(axes, count, NULL), space = H5Dget_space(table);
+    H5Sselect_hyperslab(space, H5S_SELECT_SET, start, NULL, count, NULL);
+    bad = H5Dread(table, type, memory, space, H5P_DEFAULT, out) < 0;
+    H5Sclose(space);
+    H5Sclose(memory);
+  }
   H5Dclose(table);
   if (status) return status;
-  if (bad) {
-    return bfm_fail(BFM_BAD_FILE,
-                    "%s cannot be read: it is damaged, or packed with a filter that "
-                    "is not here",
-                    name);
+  if (!bad) return BFM_OK;
+  return bfm_fail(BFM_BAD_FILE,
+                  "%s cannot be read: it is damaged, or packed with a filter that is not here",
+                  name);
+}
+
+static int not_finite(const char *name, int64_t columns, int64_t i, double value) {
+  return bfm_fail(BFM_BAD_FILE, "%s has %s at row %" PRId64 ", column %" PRId64, name,
+                  isnan(value) ? "NaN" : "an infinity", i / columns, i % columns);
+}
+
+int hdf5_read(hid_t file, const char *name, int64_t rows, int64_t columns, float *out) {
+  TRY(read_as(file, name, rows, columns, H5T_NATIVE_FLOAT, out));
+  // a sum is finite only if all are, and sums go fast; its place is looked for when it is not
+  for (int64_t i = 0, end; i < rows * columns; i = end) {
+    end = i + 4096 < rows * columns ? i + 4096 : rows * columns;
+    float sum = 0;
+#pragma omp simd reduction(+ : sum)
+    for (int64_t k = i; k < end; k++) sum += 0 * out[k];
+    if (sum == 0) continue;
+    while (isfinite(out[i])) i++;
+    return not_finite(name, columns, i, out[i]);
   }
-  return check_finite(name, rows, columns, out);
+  return BFM_OK;
+}
+
+int hdf5_read_doubles(hid_t file, const char *name, int64_t rows, int64_t columns, double *out) {
+  TRY(read_as(file, name, rows, columns, H5T_NATIVE_DOUBLE, out));
+  for (int64_t i = 0; i < rows * columns; i++) {
+    if (!isfinite(out[i])) return not_finite(name, columns, i, out[i]);
+  }
+  return BFM_OK;
+}
+
+static int is_float(hid_t file, const char *name) {
+  hid_t table = H5Dopen2(file, name, H5P_DEFAULT), type = H5Dget_type(table);
+  int yes = H5Tget_class(type) == H5T_FLOAT;
+  H5Tclose(type);
+  H5Dclose(table);
+  return yes;
+}
+
+// booleans and integers are read as bytes, which goes fast; of floats 0.5 is not 0 either
+int hdf5_read_flags(hid_t file, const char *name, int64_t rows, uint8_t *out) {
+  if (!hdf5_has(file, name) || !is_float(file, name)) {
+    TRY(read_as(file, name, rows, 1, H5T_NATIVE_INT8, out));
+    for (int64_t i = 0; i < rows; i++) out[i] = out[i] != 0;
+    return BFM_OK;
+  }
+  float *values = malloc((size_t)(rows + 1) * sizeof *values);
+  if (!values) return bfm_fail(BFM_NO_MEMORY, "no memory for %" PRId64 " rows", rows);
+  int status = hdf5_read(file, name, rows, 1, values);
+  for (int64_t i = 0; i < rows && !status; i++) out[i] = values[i] != 0;
+  free(values);
+  return status;
 }
 
 // ---------------------------------- attributes ---------------------------------------------------

@@ -26,8 +26,12 @@ int hdf5_has(hid_t file, const char *name);
 // [rows, columns] of a dataset of numbers; one with a single axis counts as one column
 int hdf5_shape(hid_t file, const char *name, int64_t *rows, int64_t *columns, int *axes);
 
-// all of a dataset into out, converted to float32; finite numbers only
+// the first rows of a dataset into out, converted to float32 or float64; finite numbers only
 int hdf5_read(hid_t file, const char *name, int64_t rows, int64_t columns, float *out);
+int hdf5_read_doubles(hid_t file, const char *name, int64_t rows, int64_t columns, double *out);
+
+// the first rows of a column, 1 where it is not 0
+int hdf5_read_flags(hid_t file, const char *name, int64_t rows, uint8_t *out);
 
 // a text attribute of the file into out, empty when there is none
 void hdf5_attribute(hid_t file, const char *name, char *out, size_t size);

@@ -175,17 +175,26 @@ static int writer_new(Writer **out, const char *path, const Table *tables, int t
 }
 
 // closing is the last chance of a write to fail
-static int writer_free(Writer *w) {
+static int close_all(Writer *w) {
   int bad = 0;
-  errno = 0;
   for (int i = 0; i < w->table_count; i++) {
     if (w->handles[i] >= 0) bad |= H5Dclose(w->handles[i]) < 0;
   }
   if (w->file >= 0) bad |= H5Fclose(w->file) < 0;
-  int status = bad ? failed(w, "the end") : BFM_OK;
+  return bad;
+}
+
+static void writer_free(Writer *w) {
   free(w->path);
   free(w);
-  return status;
+}
+
+void writer_abandon(Writer *w) {
+  if (!w) return;
+  Hdf5Errors errors = hdf5_silence();
+  close_all(w);
+  hdf5_restore(errors);
+  writer_free(w);
 }
 
 // the format of HDF5 1.10, which single-writer mode needs and h5py has read since 2016
@@ -269,7 +278,7 @@ int writer_create(Writer **out, const char *path, const Table *tables, int table
   int status = create(*out, notes, note_count);
   int made = (*out)->file >= 0;
   if (status) {
-    writer_free(*out);
+    writer_abandon(*out);
     *out = NULL;
     if (made) unlink(path);
   }
@@ -282,7 +291,7 @@ int writer_resume(Writer **out, const char *path, const Table *tables, int table
   Hdf5Errors errors = hdf5_silence();
   int status = resume(*out);
   if (status) {
-    writer_free(*out);
+    writer_abandon(*out);
     *out = NULL;
   }
   hdf5_restore(errors);
@@ -327,7 +336,9 @@ int writer_close(Writer *w, int complete) {
     if (!status) status = writer_flush(w);
   }
   if (!status) status = sync_file(w);
-  int closed = writer_free(w);
+  errno = 0;
+  if (close_all(w) && !status) status = failed(w, "the end");
   hdf5_restore(errors);
-  return status ? status : closed;
+  writer_free(w);
+  return status;
 }

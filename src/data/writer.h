@@ -49,4 +49,7 @@ int writer_flush(Writer *writer);
 // close the file, after a flush to the disk; complete: say so in it. Frees the writer in any case
 int writer_close(Writer *writer, int complete);
 
+// after a failure: let go of the file, which keeps what was flushed
+void writer_abandon(Writer *writer);
+
 #endif

@@ -1,0 +1,122 @@
+// bfm collect: a dataset of a domain from its flags, a line before and a line after.
+
+#include <inttypes.h>
+#include <signal.h>
+#include <stdlib.h>
+
+#include "cli/cli.h"
+#include "core/progress.h"
+#include "run/collect.h"
+
+typedef struct {
+  CollectOptions options;
+  Flags flags;
+  const char *env, *path;
+  int resume, quiet;
+} Arguments;
+
+static const struct argp_option own_options[] = {
+    {"output", 'o', "FILE", 0, "the dataset, an HDF5 file in D4RL's layout", 0},
+    {"resume", 'r', NULL, 0, "go on with the file, with the options it was begun with", 0},
+    {"quiet", 'q', NULL, 0, "print nothing but errors", 0},
+    {0},
+};
+
+static error_t parse(int key, char *arg, struct argp_state *state) {
+  Arguments *a = state->input;
+  switch (key) {
+    case ARGP_KEY_INIT: flags_init(state, (Flags *const[]){&a->flags}, 1); return 0;
+    case 'o': a->path = arg; return 0;
+    case 'r': a->resume = 1; return 0;
+    case 'q': a->quiet = 1; return 0;
+    case ARGP_KEY_ARG:
+      if (a->env) argp_error(state, "one environment at a time, not also %s", arg);
+      a->env = arg;
+      return 0;
+    default: return ARGP_ERR_UNKNOWN;
+  }
+}
+
+static volatile sig_atomic_t stop;
+
+static void on_signal(int number) { stop = number; }
+
+// the first signal asks to save and stop, a second one ends the program at once
+static void catch_signals(void) {
+  struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESETHAND};
+  sigaction(SIGINT, &action, NULL);
+  sigaction(SIGTERM, &action, NULL);
+}
+
+static void print_start(const Collection *collection) {
+  CollectSummary s;
+  collection_summary(collection, &s);
+  printf("collect %s with %s in %" PRId64 " environments", s.env, s.with, s.envs);
+  if (s.first) printf(", from transition %" PRId64 " on", s.first);
+  putchar('\n');
+  fflush(stdout);
+}
+
+static void print_end(const Collection *collection, const char *path) {
+  CollectSummary s;
+  collection_summary(collection, &s);
+  if (s.rows == s.first) {
+    printf("all %" PRId64 " transitions were there already\n", s.rows);
+    return;
+  }
+  char took[32], rate[32];
+  short_time(s.seconds, took, sizeof took);
+  short_count((double)(s.rows - s.first) / s.seconds, rate, sizeof rate);
+  printf("done    %" PRId64 " transitions in %s, %s/s: %s\n", s.rows - s.first, took, rate, path);
+  if (s.diverged) printf("        %" PRId64 " simulations diverged and were left out\n", s.diverged);
+}
+
+static int run(Arguments *a) {
+  if (!a->path) return bfm_fail(BFM_BAD_ARGUMENT, "name the file to write: -o data.h5");
+  char *given = cJSON_PrintUnformatted(a->flags.given);
+  if (!given) return bfm_fail(BFM_NO_MEMORY, "no memory for the options");
+  CollectPlan plan = {.env = a->env,
+                      .path = a->path,
+                      .given = given,
+                      .resume = a->resume,
+                      .quiet = a->quiet,
+                      .stop = &stop};
+  Collection *collection;
+  int status = collection_open(&collection, &plan);
+  free(given);
+  if (status) return status;
+  if (!a->quiet) print_start(collection);
+  catch_signals();
+  status = collection_run(collection);
+  if (!status && !a->quiet) print_end(collection, a->path);
+  collection_close(collection);
+  return status;
+}
+
+int cli_collect(int argc, char **argv) {
+  Arguments a = {.env = NULL};
+  int status = flags_new(&a.flags, collect_options, &a.options, "Collecting");
+  if (status) return cli_fail(status);
+  const struct argp_child children[] = {{&a.flags.argp, 0, NULL, 1}, {0}};
+  const struct argp argp = {
+      own_options,
+      parse,
+      "[ENV]",
+      "Simulate a domain and write every transition to a dataset. The file can be read while it grows; "
+      "a collector that is killed loses the last seconds only.\v"
+      "Examples:\n"
+      "  bfm collect point_mass --steps 100k -o point_mass.h5\n"
+      "  bfm collect walker --hold 4 --task run --steps 1M -o walker.h5\n"
+      "  bfm collect --resume --steps 2M -o walker.h5\n",
+      children,
+      NULL,
+      NULL};
+  status = cli_parse(&argp, argc, argv, &a);
+  if (!status) {
+    status = run(&a);
+    if (status) cli_fail(status);
+    if (status == BFM_INTERRUPTED) status = 128 + stop;
+  }
+  flags_free(&a.flags);
+  return status;
+}

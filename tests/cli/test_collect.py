@@ -1,0 +1,150 @@
+"""bfm collect: files that any reader opens, whatever happens to their writer."""
+import json
+import random
+import signal
+import subprocess
+import time
+
+import h5py
+import numpy as np
+import pytest
+from conftest import BFM, refused, run
+
+
+def collect(path, *more, env="point_mass"):
+  process = run("collect", env, "--envs", 4, "--threads", 1, "-o", path, *more)
+  assert process.returncode == 0, process.stderr
+  return process
+
+
+def read(path):
+  with h5py.File(path, "r") as file:
+    tables = {name: file[name][:] for name in file if name != "infos"}
+    return tables | {name: file["infos"][name][:] for name in file["infos"]}, dict(file.attrs)
+
+
+def info(path):
+  process = run("info", "--json", path)
+  assert process.returncode == 0, process.stderr
+  return json.loads(process.stdout)
+
+
+def test_a_file_is_what_d4rl_readers_expect(tmp_path):
+  path = tmp_path / "data.h5"
+  collect(path, "--steps", 6001, "--task", "easy")
+  tables, notes = read(path)
+  assert all(len(table) == 6001 for table in tables.values())
+  assert tables["observations"].dtype == "f4" and tables["timeouts"].dtype == bool
+  assert tables["qpos"].dtype == "f8" and "act" not in tables
+  assert notes["env"] == "point_mass" and notes["collector"] == "random" and notes["complete"] == 1
+  assert json.loads(notes["options"])["envs"] == 4
+  assert np.abs(tables["actions"]).max() <= 1 and np.std(tables["actions"]) > 0.5
+  assert tables["rewards"].min() >= 0 and tables["rewards"].max() <= 1
+  assert info(path)["transitions"] == 6001
+
+  # within an episode a row's successor is the next row, and the state is the observation's
+  ends = tables["terminals"] | tables["timeouts"]
+  inside = ~ends[:-1]
+  assert ends[-1] and ends.sum() == 8
+  assert (tables["next_observations"][:-1][inside] == tables["observations"][1:][inside]).all()
+  assert (tables["episode"][:-1][inside] == tables["episode"][1:][inside]).all()
+  assert (tables["observations"][:, :2] == tables["qpos"].astype("f4")).all()
+  assert (tables["observations"][:, 2:] == tables["qvel"].astype("f4")).all()
+  assert len(np.unique(tables["step"])) == 6001
+
+
+def test_the_same_seed_is_the_same_data(tmp_path):
+  for name, flags in {"a": [], "b": ["--threads", 2], "c": ["--seed", 1]}.items():
+    collect(tmp_path / name, "--steps", 500, *flags)
+  a, b, c = (read(tmp_path / name)[0] for name in "abc")
+  assert all((a[name] == b[name]).all() for name in a)
+  assert (a["observations"] != c["observations"]).any()
+
+
+def test_held_actions_and_activations(tmp_path):
+  collect(tmp_path / "data.h5", "--steps", 40, "--hold", 5, env="quadruped")
+  tables, _ = read(tmp_path / "data.h5")
+  assert tables["act"].shape == (40, 12)
+  actions = tables["actions"].reshape(4, 2, 5, 12)
+  assert (actions == actions[:, :, :1]).all() and (actions[:, 0] != actions[:, 1]).any()
+
+
+def test_terminations(tmp_path):
+  collect(tmp_path / "data.h5", "--steps", 1000, env="hopper")
+  tables, _ = read(tmp_path / "data.h5")
+  assert tables["terminals"].sum() > 5 and not (tables["terminals"] & tables["timeouts"]).any()
+  assert info(tmp_path / "data.h5")["terminations"] == tables["terminals"].sum()
+
+
+def test_ctrl_c_saves_and_a_resume_goes_on(tmp_path):
+  path = tmp_path / "data.h5"
+  process = subprocess.Popen([BFM, "collect", "point_mass", "--steps", "1G", "-o", path],
+                             stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+  while not path.exists() and process.poll() is None:
+    time.sleep(0.02)
+  time.sleep(0.3)
+  process.send_signal(signal.SIGINT)
+  _, error = process.communicate(timeout=60)
+  assert process.returncode == 128 + signal.SIGINT, error
+  assert "stopped at transition" in error and "--resume" in error
+  tables, notes = read(path)
+  rows = len(tables["step"])
+  assert notes["complete"] == 0 and f"transition {rows} " in error
+
+  process = run("collect", "--resume", "--steps", rows + 3000, "-o", path)
+  assert process.returncode == 0, process.stderr
+  more, notes = read(path)
+  assert notes["complete"] == 1 and len(np.unique(more["step"])) == rows + 3000
+  assert (more["observations"][:rows] == tables["observations"]).all()
+  assert len(np.unique(more["qpos"], axis=0)) > 0.99 * len(more["qpos"])
+  assert "there already" in run("collect", "--resume", "--steps", rows, "-o", path).stdout
+
+
+def test_a_killed_collector_loses_the_last_seconds_only(tmp_path):
+  path, rows = tmp_path / "data.h5", 0
+  for moment in random.Random(1).choices([0.05, 0.3, 1.0, 2.6], k=6):
+    arguments = ["--resume"] if path.exists() else ["point_mass"]
+    process = subprocess.Popen([BFM, "collect", *arguments, "--steps", "1G", "-o", path],
+                               stdout=subprocess.PIPE, text=True)
+    process.stdout.readline()
+    time.sleep(moment)
+    process.kill()
+    process.wait()
+    tables, notes = read(path)
+    assert len(tables["step"]) >= rows and notes["complete"] == 0
+    assert len({len(table) for table in tables.values()}) == 1
+    assert len(np.unique(tables["step"])) == len(tables["step"])
+    rows = len(tables["step"])
+  assert rows > 10000
+  assert info(path)["transitions"] == rows
+
+
+@pytest.mark.parametrize("arguments, part", [
+    (["wlaker"], "wlaker"),
+    ([], "name an environment"),
+    (["walker", "--task", "torso.zz.z"], "torso.zz.z"),
+    (["walker", "--with", "magic"], "with is \"magic\""),
+    (["walker", "--envs", "0"], "envs is 0"),
+])
+def test_refusals_leave_nothing(arguments, part, tmp_path):
+  assert part in refused("collect", *arguments, "-o", tmp_path / "data.h5")
+  assert not list(tmp_path.iterdir())
+
+
+def test_files_are_not_overwritten(data, tmp_path):
+  before = data.read_bytes()
+  assert "there already" in refused("collect", "walker", "-o", data)
+  assert "not made by bfm collect" in refused("collect", "--resume", "-o", data)
+  assert "No such file" in refused("collect", "--resume", "-o", tmp_path / "nothing.h5")
+  assert "cannot create" in refused("collect", "point_mass", "-o", tmp_path / "no" / "data.h5")
+  assert data.read_bytes() == before
+  collect(tmp_path / "mine.h5", "--steps", 100)
+  assert "is of point_mass" in refused("collect", "walker", "-r", "-o", tmp_path / "mine.h5")
+
+
+def test_a_full_disk(tmp_path):
+  import resource
+  limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
+  error = refused("collect", "point_mass", "--steps", "1M", "-o", tmp_path / "data.h5",
+                  preexec_fn=limit)
+  assert "File too large" in error and error.count("\n") == 1, error
