@@ -1,5 +1,6 @@
 // Making an agent: networks, parameters, buffers. Everything a step needs is laid out here, in two
-// allocations; a step allocates nothing.
+// allocations, the second before the first step: an agent that only acts does without it. A step
+// allocates nothing.
 
 #include "agents/agent.h"
 
@@ -171,6 +172,10 @@ static int allocate(bfm_agent *a, void (*layout)(bfm_agent *, Arena *), void **m
   return BFM_OK;
 }
 
+int agent_ready(bfm_agent *a) {
+  return a->memory ? BFM_OK : allocate(a, work_layout, &a->memory);
+}
+
 // ------------------------------- parameters ------------------------------------------------------
 
 static void point_params(bfm_agent *a) {
@@ -278,7 +283,6 @@ static int setup(bfm_agent *a, int start) {
     status = ops_open(&a->ops, a->config.device, precision, (int)a->config.threads);
   }
   if (!status) status = allocate(a, parameter_layout, &a->parameter_memory);
-  if (!status) status = allocate(a, work_layout, &a->memory);
   if (!status && columns) {
     status = a->ops->upload(a->ops, a->goal_columns, columns, column_count * sizeof *columns);
   }

@@ -103,6 +103,7 @@ void aw_actor_loss(bfm_agent *agent);
 void td3_actor_loss(bfm_agent *agent);
 
 // agent.c
+int agent_ready(bfm_agent *agent);            // the buffers of a training step, made at the first call
 void agent_refresh_copies(bfm_agent *agent);  // working copies after a change of parameters
 const AgentTensor *agent_find_tensor(const bfm_agent *agent, const char *name);
 float *agent_tensor_at(const bfm_agent *agent, const AgentTensor *tensor, int replica);

@@ -107,6 +107,7 @@ int bfm_agent_save_model(bfm_agent *a, int replica, const char *path) {
 }
 
 int bfm_agent_save_state(bfm_agent *a, const char *path) {
+  TRY(agent_ready(a));
   return save(a, STATE, 0, &a->config, path);
 }
 
@@ -137,6 +138,7 @@ static int load_entry(bfm_agent *a, const SafeTensors *file, const Entry *e) {
 
 // a model has no targets: they start as the networks themselves
 static int restore(bfm_agent *a, const SafeTensors *file, int kind) {
+  if (kind == STATE) TRY(agent_ready(a));  // the pool of z is one of its buffers
   Entry *entries = malloc(MAX_ENTRIES * sizeof *entries);
   if (!entries) return bfm_fail(BFM_NO_MEMORY, "out of memory for a model");
   int count = list_entries(a, kind, 0, entries), status = BFM_OK;

@@ -266,6 +266,7 @@ int bfm_agent_update(bfm_agent *a, const bfm_batch *batch, float *losses) {
   if (!batch->obs || !batch->act || !batch->next_obs) {
     return bfm_fail(BFM_BAD_ARGUMENT, "a batch needs obs, act and next_obs");
   }
+  TRY(agent_ready(a));
   TRY(upload(a, a->obs, batch->obs, a->obs_dim, "obs"));
   TRY(upload(a, a->act, batch->act, a->act_dim, "act"));
   TRY(upload(a, a->next_obs, batch->next_obs, a->obs_dim, "next_obs"));
@@ -345,6 +346,7 @@ int bfm_agent_set_data(bfm_agent *a, int64_t count, const float *obs, const floa
   TRY(agent_check_finite(next_obs, count, a->obs_dim, "next_obs"));
   if (discount) TRY(agent_check_finite(discount, count, 1, "discount"));
 
+  TRY(agent_ready(a));
   if (a->step_graph) ops->forget(ops, a->step_graph);
   if (a->refresh_graph) ops->forget(ops, a->refresh_graph);
   if (a->data_memory) ops->release(ops, a->data_memory);
