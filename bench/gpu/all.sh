@@ -84,7 +84,7 @@ peer() {
 # one step in the graph, kernel by kernel (the planning before it runs no graph with our kernels)
 kernels() {
   BFM_CUDA_TIMED=0 timeout 150 ncu --graph-profiling node --clock-control none --csv \
-    --metrics gpu__time_duration.sum --launch-skip 600 --launch-count 190 \
+    --metrics gpu__time_duration.sum --launch-skip 600 --launch-count 164 \
     "$bfm" bench step --device cuda --precision bf16 --seconds 0.01 >"$out/ncu.csv" 2>"$out/ncu.txt"
   python3 "$here/kernels.py" <"$out/ncu.csv" | tee "$out/kernels.txt" | head -24 | tee -a "$table"
 }
