@@ -18,6 +18,7 @@ typedef struct {
 
 int cli_train(int argc, char **argv);
 int cli_collect(int argc, char **argv);
+int cli_data(int argc, char **argv);
 int cli_info(int argc, char **argv);
 int cli_tasks(int argc, char **argv);
 int cli_names(int argc, char **argv);

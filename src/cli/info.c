@@ -7,6 +7,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "agents/config.h"
 #include "cli/cli.h"
@@ -40,23 +41,56 @@ static cJSON *range_item(Range range) {
 
 // ---------------------------------- datasets -----------------------------------------------------
 
+// lengths and returns of the episodes
+static void episodes_info(const Dataset *data, cJSON *ranges) {
+  float *lengths = malloc((size_t)(data->episodes + 1) * sizeof *lengths);
+  float *returns = malloc((size_t)(data->episodes + 1) * sizeof *returns);
+  int64_t episode = 0, begin = 0, rewarded = 0;
+  double sum = 0;
+  for (int64_t i = 0; i < data->count && lengths && returns; i++) {
+    sum += data->rewards ? data->rewards[i] : 0;
+    rewarded += data->rewards && data->rewards[i] != 0;
+    if (!data->ends[i] || episode == data->episodes) continue;
+    lengths[episode] = (float)(i + 1 - begin);
+    returns[episode++] = (float)sum;
+    begin = i + 1;
+    sum = 0;
+  }
+  if (episode) cJSON_AddItemToObject(ranges, "lengths", range_item(range_of(lengths, episode)));
+  // files without rewards often have zeros in their place
+  if (rewarded) cJSON_AddItemToObject(ranges, "returns", range_item(range_of(returns, episode)));
+  free(lengths);
+  free(returns);
+}
+
 static int dataset_info(const char *path, cJSON *info) {
   Dataset data;
-  TRY(dataset_read(&data, &path, 1));
+  TRY(dataset_read_all(&data, &path, 1));
   int64_t ended = 0;
   for (int64_t i = 0; i < data.count; i++) ended += data.discount[i] == 0;
   cJSON_AddStringToObject(info, "kind", "dataset");
   if (*data.env) cJSON_AddStringToObject(info, "env", data.env);
+  if (data.cut_short) cJSON_AddFalseToObject(info, "complete");
   cJSON_AddNumberToObject(info, "transitions", (double)data.count);
   cJSON_AddNumberToObject(info, "episodes", (double)data.episodes);
   cJSON_AddNumberToObject(info, "terminations", (double)ended);
   cJSON_AddNumberToObject(info, "obs_dim", (double)data.obs_dim);
   cJSON_AddNumberToObject(info, "act_dim", (double)data.act_dim);
+  if (data.nq) {
+    cJSON *states = cJSON_AddObjectToObject(info, "states");
+    cJSON_AddNumberToObject(states, "qpos", (double)data.nq);
+    cJSON_AddNumberToObject(states, "qvel", (double)data.nv);
+    if (data.na) cJSON_AddNumberToObject(states, "act", (double)data.na);
+  }
   cJSON *ranges = cJSON_AddObjectToObject(info, "ranges");
   cJSON_AddItemToObject(ranges, "observations",
                         range_item(range_of(data.obs, data.count * data.obs_dim)));
   cJSON_AddItemToObject(ranges, "actions",
                         range_item(range_of(data.act, data.count * data.act_dim)));
+  if (data.rewards) {
+    cJSON_AddItemToObject(ranges, "rewards", range_item(range_of(data.rewards, data.count)));
+  }
+  episodes_info(&data, ranges);
   dataset_free(&data);
   return BFM_OK;
 }
@@ -143,13 +177,16 @@ static int safetensors_info(const char *path, cJSON *info) {
 static int file_info(const char *path, cJSON *info) {
   static const char hdf5[8] = "\x89HDF\r\n\x1a\n";
   char head[8] = "";
+  struct stat about;
+  const char *dot = strrchr(path, '.');
+  int is_npz = dot && !strcmp(dot, ".npz"), is_folder = !stat(path, &about) && S_ISDIR(about.st_mode);
   FILE *file = fopen(path, "rb");
   if (!file) return bfm_fail(BFM_IO, "cannot open %s: %s", path, strerror(errno));
   size_t n = fread(head, 1, sizeof head, file);
   fclose(file);
   cJSON_AddStringToObject(info, "file", path);
   int is_hdf5 = n == sizeof head && !memcmp(head, hdf5, sizeof head);
-  return is_hdf5 ? dataset_info(path, info) : safetensors_info(path, info);
+  return is_hdf5 || is_npz || is_folder ? dataset_info(path, info) : safetensors_info(path, info);
 }
 
 static void print_range(const char *name, Range range) {

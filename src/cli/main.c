@@ -9,6 +9,7 @@
 
 static const Command commands[] = {
     {"collect", "simulate a domain and write a dataset", cli_collect},
+    {"data", "merge, subsample and convert datasets", cli_data},
     {"train", "learn F, B and a policy from transitions", cli_train},
     {"info", "say what a model, a state or a dataset holds, and whether it is sound", cli_info},
     {"tasks", "list the rewards that have a name", cli_tasks},

@@ -102,6 +102,7 @@ static void random_close(void *self) {
   free(random);
 }
 
+// no wider than a policy, whose actions end at ±1 (quadruped takes a little more)
 static int random_open(Collection *c, void **self) {
   Random *random = calloc(1, sizeof *random);
   *self = random;
@@ -109,6 +110,10 @@ static int random_open(Collection *c, void **self) {
   if (!random || !random->low) return bfm_fail(BFM_NO_MEMORY, "no memory for a range of actions");
   random->high = random->low + c->sizes.act_dim;
   bfm_env_action_range(c->env, random->low, random->high);
+  for (int u = 0; u < c->sizes.act_dim; u++) {
+    random->low[u] = fmax(random->low[u], -1);
+    random->high[u] = fmin(random->high[u], 1);
+  }
   return BFM_OK;
 }
 

@@ -161,10 +161,13 @@ static void test_refusals(void **state) {
   with_nan[7] = NAN;
   with_infinity[0] = -INFINITY;
   too_large[3] = 1e300;
+  static const double too_far[6] = {0, 0, 0, -1.5, 0, 0};
   static const struct {
     Variant variant;
     const char *message;
   } bad[] = {
+      {{.spoil = "actions", .rows = 6, .columns = 1, .values = too_far},
+       "actions has -1.5 at row 3, column 0, but must be from -1 to 1"},
       {{.without = "observations"}, "no dataset \"observations\""},
       {{.without = "actions"}, "no dataset \"actions\""},
       {{.without = "terminals"}, "no dataset \"terminals\""},
@@ -205,7 +208,9 @@ static void test_not_a_dataset(void **state) {
   Dataset data;
   assert_int_equal(dataset_read(&data, (const char *const[]){"/nonexistent.h5"}, 1), BFM_IO);
   assert_message("No such file");
-  assert_int_equal(dataset_read(&data, (const char *const[]){"/tmp"}, 1), BFM_IO);
+  assert_int_equal(dataset_read(&data, (const char *const[]){"/proc/self/fd"}, 1), BFM_BAD_FILE);
+  assert_message("a folder without .npz episodes");
+  assert_int_equal(dataset_read(&data, (const char *const[]){"/dev/null"}, 1), BFM_IO);
   assert_message("not a regular file");
   assert_int_equal(dataset_read(&data, NULL, 0), BFM_BAD_FILE);
 

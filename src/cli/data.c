@@ -1,0 +1,159 @@
+// bfm data: datasets out of datasets. Every action reads what is named, keeps some of its episodes and
+// writes a file in D4RL's layout; the actions differ in what they keep.
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/cli.h"
+#include "core/nearest.h"
+#include "core/rng.h"
+#include "data/dataset.h"
+
+typedef struct {
+  int64_t steps, seed;
+} Choice;
+
+static const Option choice_options[] = {
+    {"steps", OPTION_INT, offsetof(Choice, steps), "100k", 2, INFINITY, NULL,
+     "subsample: transitions to keep, the last episode cut to fit"},
+    {"seed", OPTION_INT, offsetof(Choice, seed), "0", 0, INFINITY, NULL,
+     "subsample: of which episodes are kept"},
+    {.name = NULL},
+};
+
+typedef struct {
+  Choice choice;
+  Flags flags;
+  const char **words;  // the action, then the datasets
+  int word_count;
+  const char *path;
+} Arguments;
+
+// ---------------------------------- what is kept -------------------------------------------------
+
+static int keep_all(const Choice *choice, const Dataset *data, uint8_t *keep) {
+  (void)choice;
+  memset(keep, 1, data->count);
+  return BFM_OK;
+}
+
+// whole episodes in a random order until there are enough; in the file they keep their own order
+static int keep_some(const Choice *choice, const Dataset *data, uint8_t *keep) {
+  memset(keep, 0, data->count);
+  int64_t *starts = malloc((size_t)(data->count + 1) * sizeof *starts), episodes = 0;
+  int64_t *order = malloc((size_t)(data->count + 1) * sizeof *order);
+  if (starts && order) {
+    for (int64_t i = 0; i < data->count; i++) {
+      if (i == 0 || data->ends[i - 1]) starts[episodes++] = i;
+    }
+    starts[episodes] = data->count;
+    random_permutation((uint64_t)choice->seed, STREAM_USER, 0, episodes, order);
+    int64_t left = choice->steps;
+    for (int64_t k = 0; k < episodes && left > 0; k++) {
+      int64_t begin = starts[order[k]], length = starts[order[k] + 1] - begin;
+      memset(keep + begin, 1, length < left ? length : left);
+      left -= length;
+    }
+  }
+  int missing = !starts || !order;
+  free(starts);
+  free(order);
+  return missing ? bfm_fail(BFM_NO_MEMORY, "no memory for %" PRId64 " episodes", data->episodes)
+                 : BFM_OK;
+}
+
+typedef struct {
+  const char *name;
+  int most;  // datasets it takes
+  int (*keep)(const Choice *choice, const Dataset *data, uint8_t *keep);
+} Action;
+
+static const Action actions[] = {
+    {"merge", 1 << 20, keep_all}, {"subsample", 1 << 20, keep_some}, {"convert", 1, keep_all}};
+#define ACTION_COUNT ((int)(sizeof actions / sizeof *actions))
+
+// ---------------------------------- the command --------------------------------------------------
+
+static int write_kept(const Arguments *a, const Action *action, const Dataset *data) {
+  uint8_t *keep = malloc(data->count);
+  if (!keep) return bfm_fail(BFM_NO_MEMORY, "no memory for %" PRId64 " rows", data->count);
+  int status = action->keep(&a->choice, data, keep);
+  if (!status) status = dataset_write(data, a->path, keep);
+  int64_t kept = 0;
+  for (int64_t i = 0; i < data->count; i++) kept += keep[i];
+  free(keep);
+  if (!status) printf("%" PRId64 " of %" PRId64 " transitions: %s\n", kept, data->count, a->path);
+  return status;
+}
+
+static int run(const Arguments *a) {
+  const Action *action = NULL;
+  Nearest nearest = {.word = a->word_count ? a->words[0] : ""};
+  for (int i = 0; i < ACTION_COUNT; i++) {
+    nearest_try(&nearest, actions[i].name);
+    if (!strcmp(nearest.word, actions[i].name)) action = &actions[i];
+  }
+  if (!action && nearest.best) {
+    return bfm_fail(BFM_BAD_ARGUMENT, "there is no \"data %.64s\"; did you mean %s?", nearest.word,
+                    nearest.best);
+  }
+  if (!action) return bfm_fail(BFM_BAD_ARGUMENT, "say what to do: merge, subsample or convert");
+  int count = a->word_count - 1;
+  if (count < 1) return bfm_fail(BFM_BAD_ARGUMENT, "name a dataset: bfm data %s data.h5", action->name);
+  if (count > action->most) {
+    return bfm_fail(BFM_BAD_ARGUMENT, "%s takes one dataset, not %d", action->name, count);
+  }
+  if (!a->path) return bfm_fail(BFM_BAD_ARGUMENT, "name the file to write: -o out.h5");
+
+  Dataset data;
+  TRY(dataset_read_all(&data, a->words + 1, count));
+  int status = write_kept(a, action, &data);
+  dataset_free(&data);
+  return status;
+}
+
+static const struct argp_option own_options[] = {
+    {"output", 'o', "FILE", 0, "the new dataset; a file that is there is not overwritten", 0},
+    {0},
+};
+
+static error_t parse(int key, char *arg, struct argp_state *state) {
+  Arguments *a = state->input;
+  switch (key) {
+    case ARGP_KEY_INIT: flags_init(state, (Flags *const[]){&a->flags}, 1); return 0;
+    case 'o': a->path = arg; return 0;
+    case ARGP_KEY_ARG: a->words[a->word_count++] = arg; return 0;
+    default: return ARGP_ERR_UNKNOWN;
+  }
+}
+
+int cli_data(int argc, char **argv) {
+  Arguments a = {.words = calloc(argc, sizeof *a.words)};
+  int status = a.words ? BFM_OK : bfm_fail(BFM_NO_MEMORY, "no memory for %d arguments", argc);
+  if (!status) status = flags_new(&a.flags, choice_options, &a.choice, "Choice");
+  if (status) return cli_fail(status);
+  const struct argp_child children[] = {{&a.flags.argp, 0, NULL, 1}, {0}};
+  const struct argp argp = {
+      own_options,
+      parse,
+      "merge|subsample|convert DATA...",
+      "Write a dataset in D4RL's layout out of others: HDF5 files of D4RL's or Minari's layout, folders "
+      "of npz episodes.\v"
+      "Examples:\n"
+      "  bfm data merge a.h5 b.h5 -o both.h5\n"
+      "  bfm data subsample walker.h5 --steps 10k -o small.h5\n"
+      "  bfm data convert exorl/walker/buffer -o walker.h5\n",
+      children,
+      NULL,
+      NULL};
+  status = cli_parse(&argp, argc, argv, &a);
+  if (!status) {
+    status = run(&a);
+    if (status) cli_fail(status);
+  }
+  flags_free(&a.flags);
+  free(a.words);
+  return status;
+}

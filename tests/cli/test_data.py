@@ -1,0 +1,233 @@
+"""Datasets of every layout read back exactly, bad ones refused, and bfm data."""
+import json
+import zipfile
+
+import h5py
+import numpy as np
+import pytest
+from conftest import TINY, refused, run, write_dataset
+
+RNG = np.random.default_rng(3)
+
+
+def info(path):
+  process = run("info", "--json", path)
+  assert process.returncode == 0, process.stderr
+  return json.loads(process.stdout)
+
+
+def data(*arguments):
+  process = run("data", *arguments)
+  assert process.returncode == 0, process.stderr
+
+
+def read(path):
+  with h5py.File(path, "r") as file:
+    return {name: file[name][:] for name in file if name != "infos"}
+
+
+def episodes(lengths, obs=5, act=2):
+  """Episodes as dictionaries; every second one terminates."""
+  return [{"obs": RNG.standard_normal((n + 1, obs)).astype("f4"),
+           "act": RNG.uniform(-1, 1, (n, act)).astype("f4"),
+           "reward": RNG.uniform(0, 1, n).astype("f4"),
+           "terminal": np.arange(n) == (n - 1 if i % 2 else -1)} for i, n in enumerate(lengths)]
+
+
+def expected(all_episodes):
+  """The tables that the episodes must become."""
+  join = lambda part: np.concatenate([part(e) for e in all_episodes])
+  terminals = join(lambda e: e["terminal"])
+  ends = join(lambda e: np.arange(len(e["act"])) == len(e["act"]) - 1)
+  return {"observations": join(lambda e: e["obs"][:-1]), "actions": join(lambda e: e["act"]),
+          "next_observations": join(lambda e: e["obs"][1:]), "rewards": join(lambda e: e["reward"]),
+          "terminals": terminals, "timeouts": ends & ~terminals}
+
+
+def same(path, tables):
+  stored = read(path)
+  assert set(stored) == set(tables)
+  for name, table in tables.items():
+    np.testing.assert_array_equal(stored[name], table, name)
+
+
+def write_minari(path, all_episodes, **changes):
+  with h5py.File(path, "w") as file:
+    for i, e in enumerate(all_episodes):
+      n = len(e["act"])
+      tables = {"observations": e["obs"].astype("f8"), "actions": e["act"], "rewards": e["reward"],
+                "terminations": e["terminal"],
+                "truncations": (np.arange(n) == n - 1) & ~e["terminal"], **changes}
+      for name, table in tables.items():
+        if table is not None:
+          file[f"episode_{i}/{name}"] = table
+  return path
+
+
+def write_exorl(folder, all_episodes, save=np.savez, **changes):
+  folder.mkdir()
+  for i, e in enumerate(all_episodes):
+    first = lambda x, dummy: np.concatenate([np.full_like(x[:1], dummy), x])
+    arrays = {"observation": e["obs"], "action": first(e["act"], 7),
+              "reward": first(e["reward"], 7)[:, None],
+              "discount": 1 - first(e["terminal"].astype("f4"), 0)[:, None],
+              "physics": RNG.standard_normal((len(e["obs"]), 18)), **changes}
+    save(folder / f"episode_{i:06d}.npz", **arrays)
+  return folder
+
+
+def write_d4rl(path, all_episodes):
+  """Without next_observations: the last transition of an episode cannot be rebuilt."""
+  whole = expected(all_episodes)
+  with h5py.File(path, "w") as file:
+    for name, table in whole.items():
+      if name != "next_observations":
+        file[name] = table
+  return path
+
+
+# ---------------------------------- layouts -------------------------------------------------------
+
+
+def test_minari(tmp_path):
+  many = episodes([3, 1, 12, 2])
+  path = write_minari(tmp_path / "minari.h5", many)
+  data("convert", path, "-o", tmp_path / "out.h5")
+  same(tmp_path / "out.h5", expected(many))
+  assert (info(path)["transitions"], info(path)["episodes"], info(path)["terminations"]) == (18, 4, 2)
+  (tmp_path / "folder" / "data").mkdir(parents=True)
+  path.rename(tmp_path / "folder" / "data" / "main_data.hdf5")
+  assert info(tmp_path / "folder")["transitions"] == 18
+
+
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+def test_exorl(save, tmp_path):
+  many = episodes([4, 9, 1, 30])
+  folder = write_exorl(tmp_path / "buffer", many, save)
+  data("convert", folder, "-o", tmp_path / "out.h5")
+  same(tmp_path / "out.h5", expected(many))
+  assert info(folder)["episodes"] == 4
+  assert info(folder / "episode_000001.npz")["transitions"] == 9
+
+
+def test_d4rl_without_successors(tmp_path):
+  many = episodes([4, 3, 5])
+  data("convert", write_d4rl(tmp_path / "d4rl.h5", many), "-o", tmp_path / "out.h5")
+  whole = expected(many)
+  keep = ~(whole["terminals"] | whole["timeouts"])
+  stored = read(tmp_path / "out.h5")
+  for name in ("observations", "actions", "next_observations", "rewards"):
+    np.testing.assert_array_equal(stored[name], whole[name][keep])
+  assert list(np.flatnonzero(stored["timeouts"])) == [2, 4, 8] and not stored["terminals"].any()
+
+
+def test_all_layouts_merge_and_train(tmp_path):
+  many = episodes([4, 9])
+  exorl, minari = write_exorl(tmp_path / "a", many), write_minari(tmp_path / "b.h5", many)
+  d4rl = write_dataset(tmp_path / "c.h5")
+  data("merge", exorl, minari, d4rl, "-o", tmp_path / "out.h5")
+  stored = read(tmp_path / "out.h5")
+  assert len(stored["actions"]) == 226
+  np.testing.assert_array_equal(stored["observations"][26:], read(d4rl)["observations"])
+  process = run("train", exorl, minari, d4rl, *TINY, "--steps", 2, "-o", tmp_path / "run")
+  assert process.returncode == 0 and "226 transitions in 8 episodes" in process.stdout
+
+
+def test_what_one_lacks_all_lack(tmp_path):
+  many = episodes([4, 9])
+  bare = write_minari(tmp_path / "bare.h5", many, rewards=None)
+  for order in ([bare, write_exorl(tmp_path / "a", many)], [tmp_path / "a", bare]):
+    data("merge", *order, "-o", tmp_path / "out.h5")
+    assert "rewards" not in read(tmp_path / "out.h5")
+    (tmp_path / "out.h5").unlink()
+
+
+def test_states_and_returns(tmp_path):
+  path = tmp_path / "data.h5"
+  assert run("collect", "quadruped", "--envs", 2, "--steps", 60, "--task", "stand", "-o",
+             path).returncode == 0
+  assert info(path)["states"] == {"qpos": 23, "qvel": 22, "act": 12}
+  assert info(path)["ranges"]["lengths"]["mean"] == 30
+  with h5py.File(path) as file:
+    returns = file["rewards"][:].reshape(2, 30).sum(1)
+  assert info(path)["ranges"]["returns"]["max"] == pytest.approx(returns.max(), rel=1e-5)
+  data("merge", path, path, "-o", tmp_path / "out.h5")
+  with h5py.File(path) as one, h5py.File(tmp_path / "out.h5") as two:
+    assert two.attrs["env"] == "quadruped"
+    for name in ("qpos", "qvel", "act"):
+      np.testing.assert_array_equal(two["infos"][name][60:], one["infos"][name][:])
+
+
+def test_subsample(tmp_path):
+  path = write_minari(tmp_path / "minari.h5", episodes([10] * 20))
+  data("subsample", path, "--steps", 55, "-o", tmp_path / "a.h5")
+  data("subsample", path, "--steps", 55, "--seed", 1, "-o", tmp_path / "b.h5")
+  a, b = read(tmp_path / "a.h5"), read(tmp_path / "b.h5")
+  assert len(a["actions"]) == 55 and (a["terminals"] | a["timeouts"]).sum() == 6
+  assert (a["actions"] != b["actions"]).any()
+
+
+# ---------------------------------- refusals ------------------------------------------------------
+
+
+def test_outputs_are_not_overwritten(tmp_path):
+  path = write_dataset(tmp_path / "data.h5")
+  before = path.read_bytes()
+  assert "there already" in refused("data", "merge", path, "-o", path)
+  assert path.read_bytes() == before
+  assert "did you mean merge?" in refused("data", "mrege", path, "-o", tmp_path / "x")
+  assert "name a dataset" in refused("data", "merge", "-o", tmp_path / "x")
+  assert "cannot create" in refused("data", "merge", path, "-o", tmp_path / "no" / "x")
+  assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("changes, part", [
+    ({"observations": np.zeros((4, 5))}, "episode_0: observations has 4 rows"),
+    ({"actions": None}, "episode_0: there is no dataset \"actions\""),
+    ({"actions": np.full((4, 2), 3.0)}, "actions has 3 at row 0"),
+    ({"observations": np.full((5, 5), np.nan)}, "episode_0: observations has NaN"),
+    ({"terminations": np.zeros(3)}, "terminations has 3"),
+])
+def test_bad_minari(changes, part, tmp_path):
+  assert part in refused("info", write_minari(tmp_path / "x.h5", episodes([4]), **changes))
+
+
+def test_a_missing_episode(tmp_path):
+  path = write_minari(tmp_path / "x.h5", episodes([4, 4, 4]))
+  with h5py.File(path, "a") as file:
+    del file["episode_1"]
+  assert "episode_1 is missing" in refused("info", path)
+
+
+@pytest.mark.parametrize("changes, part", [
+    ({"action": np.zeros((4, 2))}, "action is 4 x 2, but observation has 5 rows"),
+    ({"observation": np.full((5, 5), np.inf)}, "observation has an infinity at row 0"),
+    ({"observation": np.zeros((5, 5, 2))}, "more than 2 axes"),
+    ({"observation": np.zeros((5, 5), "c8")}, "'<c8'"),
+    ({"observation": np.asfortranarray(np.zeros((5, 5)))}, "by columns"),
+    ({"observation": np.zeros((0, 5))}, "action is 5 x 2"),
+    ({"action": np.full((5, 2), -2.0)}, "action has -2 at row 0"),
+])
+def test_bad_exorl(changes, part, tmp_path):
+  error = refused("info", write_exorl(tmp_path / "x", episodes([4]), **changes))
+  assert part in error and "episode_000000.npz" in error
+
+
+def test_folders_and_archives_that_are_none(tmp_path):
+  assert "without .npz episodes" in refused("info", tmp_path)
+  with zipfile.ZipFile(tmp_path / "x.npz", "w") as file:
+    file.writestr("observation.npy", "hello, this is no array")
+  assert "no array" in refused("info", tmp_path)
+
+
+def test_damaged_archives(tmp_path):
+  """No bit that is flipped and no length that is cut may crash the reader."""
+  folder = write_exorl(tmp_path / "x", episodes([4]), np.savez_compressed)
+  path = folder / "episode_000000.npz"
+  whole = path.read_bytes()
+  for size in range(0, len(whole), 97):
+    path.write_bytes(whole[:size])
+    assert "episode_000000.npz" in refused("info", folder)
+  for at in RNG.integers(0, len(whole), 40):
+    path.write_bytes(whole[:at] + bytes([whole[at] ^ 1 << RNG.integers(8)]) + whole[at + 1:])
+    assert run("info", folder).returncode in (0, 3, 5)
