@@ -3,12 +3,12 @@
 # sanitizers, the speed of a step beside its products and beside PyTorch. Needs the archive of
 # `make bundle`, a driver and CUDA 13's libraries; Python with PyTorch for the peer. Long logs go to the
 # folder $OUT, a short table comes last.
-#   bench/gpu/all.sh [archive] [parts: check step peer sanitize kernels]
+#   bench/gpu/all.sh [archive] [parts: check step act resume peer sanitize kernels]
 set -u
 
 archive=${1:-$(ls -t build/*.tar.xz 2>/dev/null | head -1)}
 shift
-parts=${*:-check step peer sanitize kernels}
+parts=${*:-check step act resume peer sanitize kernels}
 out=${OUT:-$(mktemp -d)}
 here=$(cd "$(dirname "$0")" && pwd)
 work=$(mktemp -d)
@@ -79,6 +79,29 @@ peer() {
     timeout 200 python3 "$here/peer.py" --precision $precision >"$out/peer-$precision.txt" 2>&1
     echo "PyTorch $precision: $(tail -1 "$out/peer-$precision.txt" | cut -c 1-200)" | tee -a "$table"
   done
+}
+
+# prompting and acting
+act() {
+  for device in cuda cpu; do
+    { echo "$device"; "$bfm" bench prompt --device $device --seconds 2
+      "$bfm" bench act --device $device --seconds 2; } 2>&1 | tee -a "$table"
+  done
+}
+
+# a run's files: twice the same bits on the GPU, and on from GPU to CPU and back
+resume() {
+  cd "$work" || return
+  "$bfm" collect walker --with random --steps 20k -o data.h5 >resume.txt 2>&1
+  for run in a b; do
+    BFM_CUDA_TIMED=0 "$bfm" train data.h5 --device cuda --preset small --steps 400 -o $run
+  done >>resume.txt 2>&1
+  cmp a/model.safetensors b/model.safetensors && echo "two runs on the GPU: the same bits" | tee -a "$table"
+  { "$bfm" train --resume -o a --device cpu --steps 410 &&
+    "$bfm" train --resume -o a --device cuda --steps 800; } >>resume.txt 2>&1
+  echo "GPU, then CPU, then GPU: exit $?, $(tail -1 a/log.jsonl | cut -c 1-150)" | tee -a "$table"
+  cp resume.txt "$out"
+  cd - >/dev/null || return
 }
 
 # one step in the graph, kernel by kernel (the planning before it runs no graph with our kernels)
