@@ -68,7 +68,8 @@ static void print_end(const Collection *collection, const char *path) {
   short_time(s.seconds, took, sizeof took);
   short_count((double)(s.rows - s.first) / s.seconds, rate, sizeof rate);
   printf("done    %" PRId64 " transitions in %s, %s/s: %s\n", s.rows - s.first, took, rate, path);
-  if (s.diverged) printf("        %" PRId64 " simulations diverged and were left out\n", s.diverged);
+  if (s.diverged)
+    printf("        %" PRId64 " simulations diverged and were left out\n", s.diverged);
 }
 
 static int run(Arguments *a) {
@@ -98,19 +99,19 @@ int cli_collect(int argc, char **argv) {
   int status = flags_new(&a.flags, collect_options, &a.options, "Collecting");
   if (status) return cli_fail(status);
   const struct argp_child children[] = {{&a.flags.argp, 0, NULL, 1}, {0}};
-  const struct argp argp = {
-      own_options,
-      parse,
-      "[ENV]",
-      "Simulate a domain and write every transition to a dataset. The file can be read while it grows; "
-      "a collector that is killed loses the last seconds only.\v"
-      "Examples:\n"
-      "  bfm collect point_mass --steps 100k -o point_mass.h5\n"
-      "  bfm collect walker --hold 4 --task run --steps 1M -o walker.h5\n"
-      "  bfm collect --resume --steps 2M -o walker.h5\n",
-      children,
-      NULL,
-      NULL};
+  const struct argp argp = {own_options,
+                            parse,
+                            "[ENV]",
+                            "Simulate a domain and write every transition to a dataset. The file "
+                            "can be read while it grows; "
+                            "a collector that is killed loses the last seconds only.\v"
+                            "Examples:\n"
+                            "  bfm collect point_mass --steps 100k -o point_mass.h5\n"
+                            "  bfm collect walker --hold 4 --task run --steps 1M -o walker.h5\n"
+                            "  bfm collect --resume --steps 2M -o walker.h5\n",
+                            children,
+                            NULL,
+                            NULL};
   status = cli_parse(&argp, argc, argv, &a);
   if (!status) {
     status = run(&a);

@@ -1,5 +1,5 @@
-// bfm data: datasets out of datasets. Every action reads what is named, keeps some of its episodes and
-// writes a file in D4RL's layout; the actions differ in what they keep.
+// bfm data: datasets out of datasets. Every action reads what is named, keeps some of its episodes
+// and writes a file in D4RL's layout; the actions differ in what they keep.
 
 #include <inttypes.h>
 #include <math.h>
@@ -101,7 +101,8 @@ static int run(const Arguments *a) {
   }
   if (!action) return bfm_fail(BFM_BAD_ARGUMENT, "say what to do: merge, subsample or convert");
   int count = a->word_count - 1;
-  if (count < 1) return bfm_fail(BFM_BAD_ARGUMENT, "name a dataset: bfm data %s data.h5", action->name);
+  if (count < 1)
+    return bfm_fail(BFM_BAD_ARGUMENT, "name a dataset: bfm data %s data.h5", action->name);
   if (count > action->most) {
     return bfm_fail(BFM_BAD_ARGUMENT, "%s takes one dataset, not %d", action->name, count);
   }
@@ -135,19 +136,19 @@ int cli_data(int argc, char **argv) {
   if (!status) status = flags_new(&a.flags, choice_options, &a.choice, "Choice");
   if (status) return cli_fail(status);
   const struct argp_child children[] = {{&a.flags.argp, 0, NULL, 1}, {0}};
-  const struct argp argp = {
-      own_options,
-      parse,
-      "merge|subsample|convert DATA...",
-      "Write a dataset in D4RL's layout out of others: HDF5 files of D4RL's or Minari's layout, folders "
-      "of npz episodes.\v"
-      "Examples:\n"
-      "  bfm data merge a.h5 b.h5 -o both.h5\n"
-      "  bfm data subsample walker.h5 --steps 10k -o small.h5\n"
-      "  bfm data convert exorl/walker/buffer -o walker.h5\n",
-      children,
-      NULL,
-      NULL};
+  const struct argp argp = {own_options,
+                            parse,
+                            "merge|subsample|convert DATA...",
+                            "Write a dataset in D4RL's layout out of others: HDF5 files of D4RL's "
+                            "or Minari's layout, folders "
+                            "of npz episodes.\v"
+                            "Examples:\n"
+                            "  bfm data merge a.h5 b.h5 -o both.h5\n"
+                            "  bfm data subsample walker.h5 --steps 10k -o small.h5\n"
+                            "  bfm data convert exorl/walker/buffer -o walker.h5\n",
+                            children,
+                            NULL,
+                            NULL};
   status = cli_parse(&argp, argc, argv, &a);
   if (!status) {
     status = run(&a);

@@ -179,7 +179,8 @@ static int file_info(const char *path, cJSON *info) {
   char head[8] = "";
   struct stat about;
   const char *dot = strrchr(path, '.');
-  int is_npz = dot && !strcmp(dot, ".npz"), is_folder = !stat(path, &about) && S_ISDIR(about.st_mode);
+  int is_npz = dot && !strcmp(dot, ".npz"),
+      is_folder = !stat(path, &about) && S_ISDIR(about.st_mode);
   FILE *file = fopen(path, "rb");
   if (!file) return bfm_fail(BFM_IO, "cannot open %s: %s", path, strerror(errno));
   size_t n = fread(head, 1, sizeof head, file);

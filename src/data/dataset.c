@@ -281,7 +281,8 @@ static int read_episode(Dataset *data, hid_t group, const char *env, const char 
   TRY(hdf5_shape(group, "observations", &rows, &obs_dim, &axes));
   if (rows != n + 1) {
     return bfm_fail(BFM_BAD_FILE,
-                    "observations has %" PRId64 " rows, but must have one more than actions, %" PRId64,
+                    "observations has %" PRId64
+                    " rows, but must have one more than actions, %" PRId64,
                     rows, n);
   }
   TRY(agree(data, obs_dim, act_dim, env, first));

@@ -13,8 +13,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-// at the end of the process HDF5 would write what it still holds; after a failed write it holds ruins
-// and dies of them. Everything here is closed where it was opened, so nothing is left to do then
+// at the end of the process HDF5 would write what it still holds; after a failed write it holds
+// ruins and dies of them. Everything here is closed where it was opened, so nothing is left to do then
 __attribute__((constructor)) static void no_exit_handler(void) { H5dont_atexit(); }
 
 Hdf5Errors hdf5_silence(void) {

@@ -1,5 +1,5 @@
 // Arrays of an .npz file. The zip's central directory, at the end of the file, lists the members; a
-// member is inflated by zlib and begins with a line that describes the array as a Python dictionary.
+// member is inflated by zlib and begins with a line that describes it as a Python dictionary.
 
 #include "data/npz.h"
 
@@ -78,8 +78,8 @@ static int read_entry(const Npz *npz, const uint8_t *entry, size_t name, size_t 
   m->packed = get32(entry + 20);
   m->unpacked = get32(entry + 24);
   uint64_t offset = get32(entry + 42);
-  TRY(read_extra(entry + ENTRY_SIZE + name, extra, (uint64_t *[]){&m->unpacked, &m->packed, &offset},
-                 3));
+  TRY(read_extra(entry + ENTRY_SIZE + name, extra,
+                 (uint64_t *[]){&m->unpacked, &m->packed, &offset}, 3));
   if (offset > npz->size || npz->size - offset < LOCAL_SIZE ||
       get32(npz->bytes + offset) != 0x04034b50) {
     return damaged("a member is not where the directory says");
@@ -97,7 +97,8 @@ static int find_member(const Npz *npz, const char *name, Member *m, int *found) 
   for (int i = 0; i < npz->entries; i++) {
     const uint8_t *entry = npz->bytes + at;
     size_t left = npz->size - at;
-    if (left < ENTRY_SIZE || get32(entry) != 0x02014b50) return damaged("its directory is cut short");
+    if (left < ENTRY_SIZE || get32(entry) != 0x02014b50)
+      return damaged("its directory is cut short");
     size_t length = get16(entry + 28), extra = get16(entry + 30), comment = get16(entry + 32);
     if (length + extra + comment > left - ENTRY_SIZE) return damaged("its directory is cut short");
     const char *has = (const char *)entry + ENTRY_SIZE;
@@ -127,7 +128,8 @@ static int inflate_member(const Npz *npz, const Member *m, uint8_t *out) {
 static int unpack(const Npz *npz, const Member *m, uint8_t **out) {
   int stored = m->method == 0;
   if (!stored && m->method != 8) {
-    return bfm_fail(BFM_BAD_FILE, "a member is packed by method %u; only deflate is read", m->method);
+    return bfm_fail(BFM_BAD_FILE, "a member is packed by method %u; only deflate is read",
+                    m->method);
   }
   // deflate makes data at most 1032 times smaller: more is a lie that would only cost memory
   if (m->unpacked >= MEMBER_MAX || m->packed >= MEMBER_MAX ||
@@ -151,11 +153,11 @@ static int unpack(const Npz *npz, const Member *m, uint8_t **out) {
 // ---------------------------------- the array ----------------------------------------------------
 
 // how numpy names the types of numbers, and how one of them becomes a double
-#define CONVERT(name, type)                        \
-  static double name(const uint8_t *p) {           \
-    type value;                                    \
-    memcpy(&value, p, sizeof value);               \
-    return (double)value;                          \
+#define CONVERT(name, type)              \
+  static double name(const uint8_t *p) { \
+    type value;                          \
+    memcpy(&value, p, sizeof value);     \
+    return (double)value;                \
   }
 CONVERT(from_f4, float)
 CONVERT(from_f8, double)
@@ -207,7 +209,8 @@ static int read_header(const uint8_t *bytes, uint64_t size, Array *array) {
   if (size < 12 || memcmp(bytes, magic, sizeof magic)) return damaged("a member is no array");
   size_t begin = bytes[6] == 1 ? 10 : 12;
   uint64_t length = bytes[6] == 1 ? get16(bytes + 8) : get32(bytes + 8);
-  if (length >= sizeof header || begin + length > size) return damaged("an array's head is too long");
+  if (length >= sizeof header || begin + length > size)
+    return damaged("an array's head is too long");
   memcpy(header, bytes + begin, length);
   header[length] = 0;
   array->at = begin + length;

@@ -1,5 +1,5 @@
-// Arrays of an .npz file (numpy's savez: a zip file of .npy members, stored or deflated). Nothing in
-// the file is trusted: offsets, sizes, headers and checksums are checked before they are used.
+// Arrays of an .npz file (numpy's savez: a zip file of .npy members, stored or deflated). Nothing
+// in the file is trusted: offsets, sizes, headers and checksums are checked before they are used.
 
 #ifndef BFM_DATA_NPZ_H
 #define BFM_DATA_NPZ_H

@@ -53,7 +53,8 @@ static int write_rows(Writer *writer, const Dataset *data, const uint8_t *keep, 
     if (keep && !keep[i]) continue;
     for (int k = 0; k < part_count; k++) {
       size_t bytes = table_row_bytes(&parts[k].table);
-      memcpy((char *)parts[k].block + filled * bytes, (const char *)parts[k].rows + i * bytes, bytes);
+      memcpy((char *)parts[k].block + filled * bytes, (const char *)parts[k].rows + i * bytes,
+             bytes);
     }
     if (++filled < BLOCK_ROWS) continue;
     TRY(append(writer, parts, part_count, filled));
@@ -62,8 +63,8 @@ static int write_rows(Writer *writer, const Dataset *data, const uint8_t *keep, 
   return append(writer, parts, part_count, filled);
 }
 
-static int write_file(const Dataset *data, const char *path, const uint8_t *keep,
-                      const Part *parts, int part_count) {
+static int write_file(const Dataset *data, const char *path, const uint8_t *keep, const Part *parts,
+                      int part_count) {
   Table tables[WRITER_TABLES];
   for (int i = 0; i < part_count; i++) tables[i] = parts[i].table;
   Writer *writer;

@@ -1,8 +1,9 @@
-// A dataset file written in a stream. HDF5's single-writer mode orders its writes so that the file on
-// disk is consistent after each of them; what it points to grows at the end. That mode also marks the
-// file as open, a mark that would outlive a killed writer and keep other readers out: after each
-// flush it is taken off again.
+// A dataset file written in a stream. HDF5's single-writer mode orders its writes so that the file
+// on disk is consistent after each of them; what it points to grows at the end. That mode also marks
+// the file as open, a mark that would outlive a killed writer and keep other readers out: after each
+// flush it is taken off again. A lock, which dies with its process, keeps other writers out.
 
+#define _GNU_SOURCE  // locks of an open file
 #include "data/writer.h"
 
 #include <errno.h>
@@ -19,6 +20,7 @@
 
 struct Writer {
   char *path;
+  int fd;  // for what HDF5 does not do: lock, unmark, sync
   hid_t file;
   Table tables[WRITER_TABLES];
   hid_t handles[WRITER_TABLES];
@@ -87,23 +89,28 @@ static uint32_t superblock_checksum(const uint32_t *w) {
   return x[2];
 }
 
-// a superblock of another kind or with another checksum is left alone: bfm reads the file all the same
+// a superblock of another kind or with another checksum is left alone: bfm reads the file anyway
 static int unmark(const Writer *w) {
   union {
     uint32_t words[SUPERBLOCK_WORDS];
     uint8_t bytes[4 * SUPERBLOCK_WORDS];
   } block;
-  int fd = open(w->path, O_RDWR | O_CLOEXEC);
-  if (fd < 0) return failed(w, "the head");
-  int bad = pread(fd, &block, sizeof block, 0) != sizeof block;
+  int bad = pread(w->fd, &block, sizeof block, 0) != sizeof block;
   if (!bad && block.bytes[8] == 3 && block.bytes[MARK_BYTE] &&
       superblock_checksum(block.words) == block.words[SUPERBLOCK_WORDS - 1]) {
     block.bytes[MARK_BYTE] = 0;
     block.words[SUPERBLOCK_WORDS - 1] = superblock_checksum(block.words);
-    bad = pwrite(fd, &block, sizeof block, 0) != sizeof block;
+    bad = pwrite(w->fd, &block, sizeof block, 0) != sizeof block;
   }
-  if (close(fd) || bad) return failed(w, "the head");
-  return BFM_OK;
+  return bad ? failed(w, "the head") : BFM_OK;
+}
+
+static int lock(Writer *w) {
+  struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+  w->fd = open(w->path, O_RDWR | O_NONBLOCK | O_CLOEXEC);
+  if (w->fd < 0) return bfm_fail(BFM_IO, "cannot open %s: %s", w->path, strerror(errno));
+  if (!fcntl(w->fd, F_OFD_SETLK, &whole) || (errno != EAGAIN && errno != EACCES)) return BFM_OK;
+  return bfm_fail(BFM_IO, "another process is writing %s", w->path);
 }
 
 // ---------------------------------- tables -------------------------------------------------------
@@ -164,6 +171,7 @@ static int writer_new(Writer **out, const char *path, const Table *tables, int t
     free(w);
     return bfm_fail(BFM_NO_MEMORY, "no memory for a writer");
   }
+  w->fd = -1;
   w->file = H5I_INVALID_HID;
   w->table_count = table_count;
   for (int i = 0; i < table_count; i++) {
@@ -185,6 +193,7 @@ static int close_all(Writer *w) {
 }
 
 static void writer_free(Writer *w) {
+  if (w->fd >= 0) close(w->fd);
   free(w->path);
   free(w);
 }
@@ -219,6 +228,7 @@ static int create(Writer *w, const Note *notes, int note_count) {
   if (w->file < 0) {
     return bfm_fail(BFM_IO, "cannot create %s: %s", w->path, strerror(errno ? errno : EIO));
   }
+  TRY(lock(w));
   for (int i = 0; i < note_count; i++) TRY(hdf5_put_text(w->file, notes[i].name, notes[i].text));
   TRY(hdf5_put_text(w->file, "bfm", BFM_VERSION));
   TRY(hdf5_put_number(w->file, "complete", 0));
@@ -254,17 +264,15 @@ static int open_table(Writer *w, int i) {
 
 static int resume(Writer *w) {
   hid_t check;
+  TRY(lock(w));
+  TRY(unmark(w));
   TRY(hdf5_open(&check, w->path));
   H5Fclose(check);
   hid_t access = file_access();
-  hbool_t clear = 1;
-  H5Pset(access, "clear_status_flags", &clear);
   w->file = H5Fopen(w->path, H5F_ACC_RDWR, access);
   H5Pclose(access);
-  if (w->file < 0) {
-    return bfm_fail(BFM_IO, "%s cannot be written to: another process has it, or it is damaged",
-                    w->path);
-  }
+  if (w->file < 0) return failed(w, "more rows");
+  TRY(unmark(w));
   for (int i = 0; i < w->table_count; i++) TRY(open_table(w, i));
   for (int i = 0; i < w->table_count; i++) TRY(set_rows(w, i, w->rows));
   TRY(hdf5_put_number(w->file, "complete", 0));
@@ -320,14 +328,6 @@ int writer_flush(Writer *w) {
   return status ? status : unmark(w);
 }
 
-static int sync_file(const Writer *w) {
-  int fd = open(w->path, O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return failed(w, "the end");
-  int bad = fsync(fd);
-  close(fd);
-  return bad ? failed(w, "the end") : BFM_OK;
-}
-
 int writer_close(Writer *w, int complete) {
   Hdf5Errors errors = hdf5_silence();
   int status = writer_flush(w);
@@ -335,9 +335,9 @@ int writer_close(Writer *w, int complete) {
     status = hdf5_put_number(w->file, "complete", 1);
     if (!status) status = writer_flush(w);
   }
-  if (!status) status = sync_file(w);
   errno = 0;
   if (close_all(w) && !status) status = failed(w, "the end");
+  if (fsync(w->fd) && !status) status = failed(w, "the end");
   hdf5_restore(errors);
   writer_free(w);
   return status;

@@ -1,6 +1,6 @@
-// Collecting. All environments step together on all cores; each one's rows wait in its own part of one
-// buffer until the episode ends, so that a file's episodes are whole. A piece that waited for seconds
-// is written nevertheless: a killed collector loses no more than that.
+// Collecting. All environments step together on all cores; each one's rows wait in its own part of
+// one buffer until the episode ends, so that a file's episodes are whole. A piece that waited for
+// seconds is written nevertheless: a killed collector loses no more than that.
 
 #include "run/collect.h"
 
@@ -70,9 +70,9 @@ struct Collection {
   int table_count;
   void *buffers[TABLE_COUNT];  // [n, capacity, ·] rows that wait
   int64_t capacity;
-  int64_t *waiting;  // [n] rows of each environment
-  int64_t *episode;  // [n] number of the transition the episode began with
-  double *since;     // [n] seconds when the first waiting row came
+  int64_t *waiting;                   // [n] rows of each environment
+  int64_t *episode;                   // [n] number of the transition the episode began with
+  double *since;                      // [n] seconds when the first waiting row came
   int64_t rows, episodes, first, at;  // transitions in file and buffer; here; at start; steps done
 
   double *obs, *next_obs, *qpos, *qvel, *act_state, *actions, *rewards;  // [n, ·] of a step
@@ -351,12 +351,9 @@ static int create_file(Collection *c) {
   snprintf(sources, sizeof sources, "[\"%s\"]", explorers[c->options.with].name);
   int status = options && tasks ? BFM_OK : bfm_fail(BFM_NO_MEMORY, "no memory for the options");
   if (!status) {
-    const Note notes[] = {{"env", c->env_name},
-                          {"collector", explorers[c->options.with].name},
-                          {"options", options},
-                          {"task", c->options.task},
-                          {"tasks", tasks},
-                          {"sources", sources}};
+    const Note notes[] = {{"env", c->env_name}, {"collector", explorers[c->options.with].name},
+                          {"options", options}, {"task", c->options.task},
+                          {"tasks", tasks},     {"sources", sources}};
     status = writer_create(&c->writer, c->plan.path, c->tables, c->table_count, notes,
                            sizeof notes / sizeof *notes);
   }

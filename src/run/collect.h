@@ -28,12 +28,12 @@ typedef struct {
 
 typedef struct Collection Collection;
 
-// make the environments and the file, or go on with the file: all that can go wrong before the first
-// step. A new file is not left behind when this fails
+// make the environments and the file, or go on with the file: all that can go wrong before the
+// first step. A new file is not left behind when this fails
 int collection_open(Collection **collection, const CollectPlan *plan);
 
-// collect until the file has as many transitions as planned; BFM_INTERRUPTED when told to stop, with
-// all of them saved
+// collect until the file has as many transitions as planned; BFM_INTERRUPTED when told to stop,
+// with all of them saved
 int collection_run(Collection *collection);
 
 // what a summary needs; seconds are this run's
