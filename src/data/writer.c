@@ -26,6 +26,7 @@ struct Writer {
   hid_t handles[WRITER_TABLES];
   int table_count;
   int64_t rows;
+  int broken;  // a write failed
 };
 
 static const size_t type_sizes[] = {
@@ -182,9 +183,11 @@ static int writer_new(Writer **out, const char *path, const Table *tables, int t
   return BFM_OK;
 }
 
-// closing is the last chance of a write to fail
+// closing is the last chance of a write to fail. After a failed one HDF5 would write a head that
+// speaks of what is not there: it is left alone, as a killed process leaves it
 static int close_all(Writer *w) {
   int bad = 0;
+  if (w->broken) return 1;
   for (int i = 0; i < w->table_count; i++) {
     if (w->handles[i] >= 0) bad |= H5Dclose(w->handles[i]) < 0;
   }
@@ -316,6 +319,7 @@ int writer_append(Writer *w, int64_t rows, const void *const *values) {
     status = write_rows(w, i, rows, values[i]);
   }
   if (!status) w->rows += rows;
+  w->broken |= status != BFM_OK;
   hdf5_restore(errors);
   return status;
 }
@@ -324,6 +328,7 @@ int writer_flush(Writer *w) {
   Hdf5Errors errors = hdf5_silence();
   errno = 0;
   int status = H5Fflush(w->file, H5F_SCOPE_LOCAL) < 0 ? failed(w, "rows") : BFM_OK;
+  w->broken |= status != BFM_OK;
   hdf5_restore(errors);
   return status ? status : unmark(w);
 }
