@@ -7,6 +7,10 @@
 
 #include "agents/agent.h"
 
+// lane i of a step has lane i + SIDE beside it: one input branch beside the other, the gradients of the
+// weights beside the chain of gradients through the layers
+#define SIDE 4
+
 // ------------------------------- sampling --------------------------------------------------------
 
 static void draw_indices(bfm_agent *a, int32_t *out, Stream stream, int64_t count, int64_t below) {
@@ -65,7 +69,8 @@ static void policy_forward(bfm_agent *a) {
                           input(a, NET_PI, tape, 1, a->obs, a->obs_dim, a->z, a->d, 0),
                           input(a, NET_PI, tape, 1, a->next_obs, a->obs_dim, a->z, a->d, a->N)},
               4);
-  net_forward(a->ops, &a->net[NET_PI], a->online[NET_PI], tape, (Pass){.rows = 2 * a->N});
+  net_forward(a->ops, &a->net[NET_PI], a->online[NET_PI], tape,
+              (Pass){.rows = 2 * a->N, .side = SIDE});
   PolicyAction now = {.mu = a->mu, .x = tape->out, .act = a->act_pi, .noise = a->noise_pi,
                       .groups = a->R, .rows = a->N, .row_stride = 2 * a->N, .act_dim = a->act_dim,
                       .sigma = (float)a->config.sigma, .noise_clip = (float)a->config.noise_clip};
@@ -83,7 +88,8 @@ static void target_forward(bfm_agent *a) {
   pack_inputs(a, (Pack[]){input(a, NET_F, tape, 0, obs, a->obs_dim, a->act_next, a->act_dim, 0),
                           input(a, NET_F, tape, 1, obs, a->obs_dim, a->z, a->d, 0)},
               2);
-  net_forward(a->ops, &a->net[NET_F], a->slow[NET_F], tape, (Pass){.rows = a->N});
+  net_forward(a->ops, &a->net[NET_F], a->slow[NET_F], tape,
+              (Pass){.rows = a->N, .lane = 1, .side = 1 + SIDE});
 }
 
 // F(s, a, z) and F(s, a_π, z), and their products with z
@@ -94,7 +100,7 @@ static void forward_forward(bfm_agent *a) {
                           input(a, NET_F, tape, 1, a->obs, a->obs_dim, a->z, a->d, 0)},
               3);
   net_forward(a->ops, &a->net[NET_F], a->online[NET_F], tape,
-              (Pass){.rows = 2 * a->N, .repeat = 2});
+              (Pass){.rows = 2 * a->N, .repeat = 2, .side = SIDE});
   a->ops->row_dot(a->ops, &(RowDot){.out = a->q, .a = tape->out, .z = a->z, .replicas = a->R,
                                     .members = a->M, .rows = 2 * a->N, .row_stride = 2 * a->N,
                                     .d = a->d, .z_rows = a->N});
@@ -127,7 +133,8 @@ static void b_backward(bfm_agent *a) {
                                                .rows = a->R * tape->rows, .d = a->d,
                                                .blocks = a->K});
   }
-  net_backward(ops, &a->net[NET_B], a->online[NET_B], tape, a->db, (Pass){.rows = tape->rows}, 0);
+  net_backward(ops, &a->net[NET_B], a->online[NET_B], tape, a->db,
+               (Pass){.rows = tape->rows, .lane = 1, .side = 1 + SIDE}, 0);
   if (!a->mask) return;
   float *grad = a->online[NET_B].grad;
   ops->masked_copy(ops, &(MaskedCopy){.out = grad, .in = grad, .mask = a->mask, .count = n,
@@ -164,7 +171,9 @@ static void update_masked(bfm_agent *a) {
 void agent_learn(bfm_agent *a) {
   Ops *ops = a->ops;
   const Net *f = &a->net[NET_F];
-  const Pass rows = {.rows = a->N};
+  const Pass rows = {.rows = a->N, .side = SIDE};
+  const Pass pi_rows = {.rows = a->N, .lane = 2, .side = 2 + SIDE};
+  const Pass b_rows = {.rows = a->N, .lane = 1, .side = 1 + SIDE};
 
   // B(s', z), where it needs z, and B⁻(s', z) beside the policy
   ops->fork(ops, 3);
@@ -189,7 +198,7 @@ void agent_learn(bfm_agent *a) {
   ops->fork(ops, 2);
   ops->lane(ops, 2);
   if (a->weighted) aw_actor_loss(a);
-  net_backward(ops, &a->net[NET_PI], a->online[NET_PI], &a->tape[NET_PI], a->dx, rows, 0);
+  net_backward(ops, &a->net[NET_PI], a->online[NET_PI], &a->tape[NET_PI], a->dx, pi_rows, 0);
   update(a, a->first[NET_PI], a->count);
   ops->lane(ops, 0);
 
@@ -207,8 +216,8 @@ void agent_learn(bfm_agent *a) {
   ortho_loss(a);
   b_backward(a);
   if (a->config.mbar) {
-    net_backward(ops, &a->net[NET_U], a->online[NET_U], &a->tape[NET_U], a->du, rows, 0);
-    net_backward(ops, &a->net[NET_V], a->online[NET_V], &a->tape[NET_V], a->dv, rows, 0);
+    net_backward(ops, &a->net[NET_U], a->online[NET_U], &a->tape[NET_U], a->du, b_rows, 0);
+    net_backward(ops, &a->net[NET_V], a->online[NET_V], &a->tape[NET_V], a->dv, b_rows, 0);
   }
   update(a, a->first[NET_B], a->target_count);
   update_masked(a);
@@ -217,6 +226,8 @@ void agent_learn(bfm_agent *a) {
   // most of F's parameters are its trunk's: their update runs beside the branches' gradients
   net_backward_trunk(ops, f, a->online[NET_F], &a->tape[NET_F], a->df, rows);
   ops->fork(ops, 3);
+  ops->lane(ops, SIDE);
+  ops->fork(ops, 3);  // the weights' gradients come from the lane beside, the biases' from this one
   ops->lane(ops, 3);
   update(a, a->first[NET_F] + f->trunk[0].weight, a->first[NET_B]);
   ops->lane(ops, 0);

@@ -87,12 +87,12 @@ void tape_layout(Tape *tape, const Net *net, Type type, TapeKind kind, int repli
   if (kind == TAPE_INFER) return;
 
   tape->dout = arena_take(arena, heads * net->out * size);
-  tape->dtrunk[0] = arena_take(arena, body * wide * size);
-  tape->dtrunk[1] = arena_take(arena, body * wide * size);
+  for (int i = 0; i < net->layers; i++) tape->dtrunk[i] = arena_take(arena, body * wide * size);
   tape->dcat = arena_take(arena, body * 2 * net->feat * size);
-  tape->dact = arena_take(arena, body * wide * size);
+  for (int b = 0; b < 2; b++) tape->dact[b] = arena_take(arena, body * wide * size);
   tape->din = arena_take(arena, body * net->in[0] * size);
-  tape->scratch = arena_take(arena, norm_scratch(replicas * net->body, rows, wide) * sizeof(float));
+  int64_t scratch = norm_scratch(replicas * net->body, rows, wide) * sizeof(float);
+  for (int b = 0; b < 2; b++) tape->scratch[b] = arena_take(arena, scratch);
 }
 
 // ------------------------------- pieces of a pass ------------------------------------------------
@@ -114,6 +114,21 @@ static const void *plus(const void *base, int64_t elements, Type type) {
 
 static int64_t first_group(const Run *run, const Linear *l) {
   return (int64_t)run->pass.replica * l->members;
+}
+
+// what follows goes beside the pass, after what it has so far
+static void side_begin(const Run *run) {
+  if (!run->pass.side) return;
+  run->ops->fork(run->ops, run->pass.side);
+  run->ops->lane(run->ops, run->pass.side);
+}
+
+static void side_end(const Run *run) {
+  if (run->pass.side) run->ops->lane(run->ops, run->pass.lane);
+}
+
+static void side_join(const Run *run) {
+  if (run->pass.side) run->ops->join(run->ops, run->pass.side);
 }
 
 // columns [from, to) of y = x·Wᵀ + b from the first `see` columns of x
@@ -240,9 +255,12 @@ void net_forward(Ops *ops, const Net *net, NetParams params, const Tape *tape, P
   if (!pass.end_block) pass.end_block = net->blocks;
   if (!pass.repeat) pass.repeat = 1;
   Run run = {ops, net, params, tape, pass};
-  if (!pass.first_block) branch_forward(&run, 0, pass.rows);
+  side_begin(&run);
   branch_forward(&run, 1, pass.rows / pass.repeat);
   repeat_branch(&run, pass.rows / pass.repeat, pass.repeat);
+  side_end(&run);
+  if (!pass.first_block) branch_forward(&run, 0, pass.rows);
+  side_join(&run);
 
   const void *x = tape->cat;
   int64_t ldx = 2 * net->feat, K = net->blocks;
@@ -279,9 +297,9 @@ static void branch_backward(const Run *run, int b, int want_din) {
   if (grad) {
     weight_grad(run, &net->branch_out[b], tape->dcat, ld, y0, tape->act[b], net->hidden);
   }
-  linear_back(run, &net->branch_out[b], tape->dcat, ld, y0, tape->dact, net->hidden, net->hidden,
+  linear_back(run, &net->branch_out[b], tape->dcat, ld, y0, tape->dact[b], net->hidden, net->hidden,
               NULL, NULL);
-  void *dact = (void *)plus(tape->dact, at, ops->type);
+  void *dact = (void *)plus(tape->dact[b], at, ops->type);
   ops->norm_tanh_grad(ops, &(NormTanhGrad){.dx = dact, .dy = dact,
                                            .y = plus(tape->act[b], at, ops->type),
                                            .x = plus(tape->pre[b], at, ops->type),
@@ -290,15 +308,15 @@ static void branch_backward(const Run *run, int b, int want_din) {
                                            .dgain = grad ? grad + net->gain[b] + norm : NULL,
                                            .dbias = grad ? grad + net->shift[b] + norm : NULL,
                                            .sums = bias_grad(run, &net->branch_in[b]),
-                                           .scratch = tape->scratch,
+                                           .scratch = tape->scratch[b],
                                            .groups = (int64_t)tape->replicas * net->body,
                                            .rows = run->pass.rows, .row_stride = tape->rows,
                                            .width = net->hidden, .blocks = K});
   if (grad) {
-    weight_grad(run, &net->branch_in[b], tape->dact, net->hidden, 0, tape->in[b], net->in[b]);
+    weight_grad(run, &net->branch_in[b], tape->dact[b], net->hidden, 0, tape->in[b], net->in[b]);
   }
   if (want_din) {
-    linear_back(run, &net->branch_in[b], tape->dact, net->hidden, 0, tape->din, net->in[b],
+    linear_back(run, &net->branch_in[b], tape->dact[b], net->hidden, 0, tape->din, net->in[b],
                 net->in[b], NULL, NULL);
   }
 }
@@ -314,17 +332,23 @@ void net_backward_trunk(Ops *ops, const Net *net, NetParams params, const Tape *
   const void *dy = tape->dout;
   int64_t ldy = net->out;
   if (params.grad) {
+    side_begin(&run);
     ops->bias_grad(ops, &(BiasGrad){.db = bias_grad(&run, &net->trunk[net->layers]),
                                     .dy = plus(dy, at_row(&run, ldy), ops->type), .groups = heads,
                                     .rows = pass.rows, .cols = ldy, .ld = ldy,
                                     .stride = tape->rows * ldy});
+    side_end(&run);
   }
   for (int i = net->layers; i >= 0; i--) {
     const Linear *l = &net->trunk[i];
     const void *x = i ? tape->trunk[i - 1] : tape->cat;
     int64_t ldx = i ? net->hidden : 2 * net->feat;
-    if (params.grad) weight_grad(&run, l, dy, ldy, 0, x, ldx);
-    void *dx = i ? tape->dtrunk[i % 2] : tape->dcat;
+    if (params.grad) {
+      side_begin(&run);
+      weight_grad(&run, l, dy, ldy, 0, x, ldx);
+      side_end(&run);
+    }
+    void *dx = i ? tape->dtrunk[i - 1] : tape->dcat;
     int64_t n = i || params.grad ? ldx : net->feat;  // for the input alone, branch 0 is enough
     // what dx sums to over rows is the gradient of the biases that x was made with
     float *const sums[2] = {bias_grad(&run, i ? &net->trunk[i - 1] : &net->branch_out[0]),
@@ -338,8 +362,13 @@ void net_backward_trunk(Ops *ops, const Net *net, NetParams params, const Tape *
 void net_backward_branches(Ops *ops, const Net *net, NetParams params, const Tape *tape, Pass pass,
                            int want_din) {
   Run run = {ops, net, params, tape, pass};
+  if (params.grad) {
+    side_begin(&run);
+    branch_backward(&run, 1, 0);
+    side_end(&run);
+  }
   branch_backward(&run, 0, want_din);
-  if (params.grad) branch_backward(&run, 1, 0);
+  if (params.grad) side_join(&run);
 }
 
 void net_backward(Ops *ops, const Net *net, NetParams params, const Tape *tape, const float *dout,

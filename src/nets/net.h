@@ -75,8 +75,8 @@ typedef struct {
   void *trunk[NET_MAX_LAYERS];
   float *out;  // [replicas·heads, rows, out]
 
-  void *dout, *dtrunk[2], *dcat, *dact, *din;
-  float *scratch;
+  void *dout, *dtrunk[NET_MAX_LAYERS], *dcat, *dact[2], *din;
+  float *scratch[2];
 } Tape;
 
 typedef enum { TAPE_INFER, TAPE_TRAIN } TapeKind;
@@ -91,6 +91,7 @@ typedef struct {
   int64_t repeat;               // 0 counts as 1
   int replica;                  // parameters of tape->replicas replicas from here
   int64_t first_block, end_block;  // 0, 0: all
+  int lane, side;  // the lane it runs on, and one for what can go beside it; 0: none
 } Pass;
 
 void net_forward(Ops *ops, const Net *net, NetParams params, const Tape *tape, Pass pass);

@@ -131,10 +131,10 @@ static void follow(Cuda *c, int later, int earlier, int lane) {
 static void cuda_fork(Ops *ops, int lane) {
   Cuda *c = cuda_of(ops);
   c->forked |= 1 << lane;
-  follow(c, lane, 0, lane);
+  follow(c, lane, c->lane, lane);
 }
 
-static void cuda_join(Ops *ops, int lane) { follow(cuda_of(ops), 0, lane, lane); }
+static void cuda_join(Ops *ops, int lane) { follow(cuda_of(ops), cuda_of(ops)->lane, lane, lane); }
 
 // ------------------------------- graphs ----------------------------------------------------------
 

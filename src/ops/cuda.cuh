@@ -11,7 +11,7 @@
 
 #include "ops/plugin.h"
 
-#define LANES 4
+#define LANES 8
 #define WORKSPACE (32 << 20)  // bytes a lane, for cuBLASLt
 #define SCRATCH (4 << 20)     // floats a lane, for sums that several blocks share
 #define COUNTERS 65536        // a lane: arrivals of blocks at those sums, 0 between kernels

@@ -395,8 +395,9 @@ struct Ops {
   int (*sync)(Ops *ops);  // reports errors of everything before it
   void (*close)(Ops *ops);
 
-  // side by side: operations after lane(i) belong to lane i (0 … 3); lane 0 is the main line.
-  // fork(i): lane i waits for what lane 0 has so far; join(i): lane 0 waits for lane i.
+  // side by side: operations after lane(i) belong to lane i (0 … 7); lane 0 is the main line.
+  // fork(i): lane i waits for what the present lane has so far; join(i): the present lane waits for
+  // lane i. Every lane is joined in the end.
   void (*lane)(Ops *ops, int lane);
   void (*fork)(Ops *ops, int lane);
   void (*join)(Ops *ops, int lane);
