@@ -16,7 +16,6 @@
 #include "data/hdf5.h"
 #include "data/npz.h"
 
-#define ACTION_SLACK 1e-4f  // what rounding may add to ±1
 
 // ---------------------------------- rows in memory -----------------------------------------------
 
@@ -73,17 +72,6 @@ static int grow(Dataset *data, int64_t rows) {
 static int make_room(Dataset *data, int64_t rows) {
   if (data->count + rows <= data->capacity) return BFM_OK;
   return grow(data, 2 * data->count + rows);
-}
-
-static int check_actions(const char *name, int64_t rows, int64_t columns, const float *act) {
-  for (int64_t i = 0; i < rows * columns; i++) {
-    if (fabsf(act[i]) > 1 + ACTION_SLACK) {
-      return bfm_fail(BFM_BAD_FILE,
-                      "%s has %g at row %" PRId64 ", column %" PRId64 ", but must be from -1 to 1",
-                      name, act[i], i / columns, i % columns);
-    }
-  }
-  return BFM_OK;
 }
 
 // the first file decides sizes and environment, the others must agree
@@ -227,7 +215,6 @@ static int read_rows(Dataset *data, hid_t file, const Layout *layout, uint8_t *t
   int64_t o = data->obs_dim, a = data->act_dim, at = data->count, rows = layout->rows;
   TRY(hdf5_read(file, "observations", rows, o, data->obs + at * o));
   TRY(hdf5_read(file, "actions", rows, a, data->act + at * a));
-  TRY(check_actions("actions", rows, a, data->act + at * a));
   if (data->extras) TRY(read_extras(data, file, layout));
 
   uint8_t *ends = data->ends + at;
@@ -292,7 +279,6 @@ static int read_episode(Dataset *data, hid_t group, const char *env, const char 
   float *obs = data->obs + at * obs_dim, *act = data->act + at * act_dim;
   TRY(hdf5_read(group, "observations", rows, obs_dim, obs));
   TRY(hdf5_read(group, "actions", n, act_dim, act));
-  TRY(check_actions("actions", n, act_dim, act));
   if (data->rewards && !hdf5_has(group, "rewards")) drop_rewards(data);
   if (data->rewards) TRY(hdf5_read(group, "rewards", n, 1, data->rewards + at));
   TRY(hdf5_read_flags(group, "terminations", n, data->ends + at));
@@ -386,7 +372,6 @@ static int take_arrays(Dataset *data, const Array *arrays, const char *first) {
   to_floats(obs, n * o, data->obs + at * o);
   to_floats(obs + o, n * o, data->next_obs + at * o);
   to_floats(arrays[NPZ_ACT].values + a, n * a, data->act + at * a);
-  TRY(check_actions("action", n, a, data->act + at * a));
   if (data->rewards && !arrays[NPZ_REWARD].values) drop_rewards(data);
   if (data->rewards) to_floats(arrays[NPZ_REWARD].values + 1, n, data->rewards + at);
   for (int64_t i = 0; i < n; i++) {

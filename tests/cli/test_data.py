@@ -206,7 +206,6 @@ def test_a_missing_episode(tmp_path):
     ({"observation": np.zeros((5, 5), "c8")}, "'<c8'"),
     ({"observation": np.asfortranarray(np.zeros((5, 5)))}, "by columns"),
     ({"observation": np.zeros((0, 5))}, "action is 5 x 2"),
-    ({"action": np.full((5, 2), -2.0)}, "action has -2 at row 0"),
 ])
 def test_bad_exorl(changes, part, tmp_path):
   error = refused("info", write_exorl(tmp_path / "x", episodes([4]), **changes))
