@@ -151,7 +151,8 @@ oracle: all
 	  .venv-oracle/bin/python $(PYTEST) tests/oracle
 
 bench: all
-	@$(BUILD)/bfm bench step
+	@scripts/deps.sh oracle
+	@for what in step prompt act sim reward; do $(BUILD)/bfm bench $$what; done
 	@for program in $(wildcard bench/*.py); do $(HERE) .venv-oracle/bin/python $$program; done
 
 # ---------------------------------- the rest ------------------------------------------------------
