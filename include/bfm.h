@@ -105,6 +105,28 @@ BFM_API int bfm_agent_prompt_reward(bfm_agent *agent, int replica, int64_t rows,
 BFM_API int bfm_agent_prompt_states(bfm_agent *agent, int replica, int64_t rows, const float *obs,
                                     float *z /* [d] */);
 
+// prompt states: states of a domain that the model carries, so that a text can be asked of them.
+// All copied; obs [count, obs], qpos [count, nq], qvel [count, nv], act [count, na] (NULL: zeros, or
+// na = 0). count 0: the name of the domain alone
+BFM_API int bfm_agent_set_prompt(bfm_agent *agent, const char *env, int64_t count, const float *obs,
+                                 const double *qpos, const double *qvel, const double *act);
+BFM_API const char *bfm_agent_env(const bfm_agent *agent);  // the domain, empty when not known
+BFM_API int64_t bfm_agent_prompt_count(const bfm_agent *agent);
+
+// z of a reward in words, a task's name ("run") or an expression ("torso.z > 1.2")
+BFM_API int bfm_agent_prompt_text(bfm_agent *agent, int replica, const char *reward, double softmax,
+                                  float *z /* [d] */);
+// z of the prompt state nearest to named values, "torso.z = 1.3, speed = 0": each is scaled by its
+// spread over the prompt states. said (may be NULL): the state and how far it is, one sentence
+BFM_API int bfm_agent_prompt_goal(bfm_agent *agent, int replica, const char *goal,
+                                  float *z /* [d] */, char *said, size_t size);
+// z of a goal given as a state of the domain: qpos [nq], qvel [nv], act [na]; NULL: zeros
+BFM_API int bfm_agent_prompt_state(bfm_agent *agent, int replica, const double *qpos,
+                                   const double *qvel, const double *act, float *z /* [d] */);
+// z of a demonstration: the observations of a dataset's file
+BFM_API int bfm_agent_prompt_demo(bfm_agent *agent, int replica, const char *path,
+                                  float *z /* [d] */);
+
 // actions for `rows` observations; z is [rows, d]. es = 0: the policy's mean; es > 0: the best of es
 // samples by F·z, drawn from (seed, step)
 BFM_API int bfm_agent_act(bfm_agent *agent, int replica, int64_t rows, const float *obs,
@@ -116,6 +138,10 @@ BFM_API int bfm_agent_act(bfm_agent *agent, int replica, int64_t rows, const flo
 // (all replicas, optimizer, counters) with the bits of the run that never stopped.
 BFM_API int bfm_agent_save_model(bfm_agent *agent, int replica, const char *path);
 BFM_API int bfm_agent_save_state(bfm_agent *agent, const char *path);
+// a smaller model of one replica, that acts everywhere: the first `members` of F (0: all), half:
+// parameters as bfloat16 and states as float32, so many prompt states at random (-1: all)
+BFM_API int bfm_agent_export(bfm_agent *agent, int replica, const char *path, int members, int half,
+                             int64_t prompt_states);
 // either kind of file; options override what the file says ({"device": "cuda"}), or NULL
 BFM_API int bfm_agent_load(bfm_agent **agent, const char *path, const char *options);
 
@@ -181,6 +207,27 @@ BFM_API int bfm_pictures(const char *domain, int64_t count, const double *qpos, 
 // the reward of many stored states of a domain, over threads (0: one per core)
 BFM_API int bfm_rewards(const char *domain, const char *task, int64_t count, const double *qpos,
                         const double *qvel, const double *act, int threads, double *rewards);
+
+// ---------------------------------- evaluation ---------------------------------------------------
+
+typedef struct {
+  const char *const *tasks;  // names or expressions
+  int task_count;
+  const float *z;    // [R, task_count, d], in place of the prompts that the tasks are; or NULL
+  int64_t episodes;  // of each task, simulated side by side; 0: 100
+  int64_t steps;     // control steps an episode; 0: the domain's
+  int es;            // actions of evaluation-based sampling; 0: the policy's mean
+  uint64_t seed;
+  double softmax;  // of the prompts, as in bfm_agent_prompt_reward
+  int threads;     // of the simulation; 0: one per core
+  // called after every control step with those done and those to come; not 0: stop, BFM_INTERRUPTED
+  int (*each)(void *context, int64_t done, int64_t total);
+  void *context;
+} bfm_evaluation;
+
+// sums of rewards [R, task_count, episodes] of the agent's replicas in its domain. Episode i begins
+// in the same state for every task and replica
+BFM_API int bfm_agent_evaluate(bfm_agent *agent, const bfm_evaluation *evaluation, double *returns);
 
 // ---------------------------------- random numbers -----------------------------------------------
 

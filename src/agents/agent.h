@@ -21,6 +21,15 @@ typedef struct {
   float *at;  // on the device
 } AgentTensor;
 
+// states of the domain that the agent was trained in, to ask rewards of
+typedef struct {
+  char env[64];  // the domain, empty: not known
+  int64_t count, nq, nv, na;
+  float *obs;                  // [count, obs]
+  double *qpos, *qvel, *act;   // [count, ·]; act may be NULL
+  struct World *world;         // opened when first needed
+} PromptStates;
+
 struct bfm_agent {
   Config config;
   Ops *ops;
@@ -81,6 +90,7 @@ struct bfm_agent {
   void *memory, *parameter_memory;
   OpsGraph *step_graph, *refresh_graph;
   struct Infer *infer;  // buffers for the networks outside training, made when needed
+  PromptStates prompt;
 };
 
 // step.c
@@ -114,5 +124,11 @@ int agent_check_finite(const float *x, int64_t rows, int64_t cols, const char *w
 
 // infer.c
 void agent_free_infer(bfm_agent *agent);
+
+// states.c
+void agent_free_states(bfm_agent *agent);
+int agent_open_world(bfm_agent *agent, const struct World **world);  // of its domain
+// rewards of the prompt states by a task's name or an expression
+int agent_prompt_rewards(bfm_agent *agent, const char *text, float *rewards);
 
 #endif

@@ -1,0 +1,33 @@
+// Evaluation: episodes of all tasks and replicas simulated side by side over all cores, acted on in
+// one batch a replica with a z for each row. Where a GPU acts, one half is simulated while it acts
+// on the other. Uses nothing but its agent: another one may train meanwhile, in another thread.
+
+#ifndef BFM_RUN_EVALUATE_H
+#define BFM_RUN_EVALUATE_H
+
+#include "bfm.h"
+#include "envs/domain.h"
+
+// who acts: actions [rows, act] for observations [rows, obs] of one replica; z [rows, d] or NULL
+typedef int EvaluateAct(void *actor, int replica, int64_t rows, const float *obs, const float *z,
+                        uint64_t seed, uint64_t step, float *act);
+
+typedef struct {
+  EvaluateAct *act;
+  void *actor;
+  const World *world;
+  int replicas;
+  int64_t d;    // columns of z, 0: none
+  int overlap;  // act and simulate at the same time
+} Actor;
+
+// returns [replicas, task_count, episodes]; plan->z must be there unless d is 0
+int evaluate(const Actor *actor, const bfm_evaluation *plan, double *returns);
+
+// uniform random actions, to compare with
+int evaluate_random(const World *world, const bfm_evaluation *plan, double *returns);
+
+// mean and standard deviation of count values
+void mean_std(const double *values, int64_t count, double *mean, double *std);
+
+#endif
