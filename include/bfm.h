@@ -145,6 +145,65 @@ BFM_API int bfm_agent_export(bfm_agent *agent, int replica, const char *path, in
 // either kind of file; options override what the file says ({"device": "cuda"}), or NULL
 BFM_API int bfm_agent_load(bfm_agent **agent, const char *path, const char *options);
 
+// ---------------------------------- explorers ----------------------------------------------------
+
+// agents that make data: T of them, one a task, each in E environments of its own, trained side by side
+// from one ring of transitions. td3 learns the task's reward, rnd seeks what it has not seen yet.
+typedef struct bfm_explorer bfm_explorer;
+
+// options: a JSON object as bfm_agent_new's ({"algo": "td3", "hidden": 512, "device": "cpu"})
+BFM_API int bfm_explorer_new(bfm_explorer **explorer, int64_t obs_dim, int64_t act_dim, int tasks,
+                             int envs, const char *options);
+BFM_API void bfm_explorer_free(bfm_explorer *explorer);
+
+// actions of all environments, obs [T, E, obs] → act [T, E, act]: the policies' means, or with explore
+// noise around them, drawn from (seed, step), and uniform actions in the first random-steps
+BFM_API int bfm_explorer_act(bfm_explorer *explorer, const float *obs, int explore, uint64_t step,
+                             float *act);
+
+// one transition of every environment, in order of time: rows [T, E, row], each row obs, act, reward,
+// discount (0 where the episode terminated, else 1), next_obs, last (1 where it ended, else 0)
+BFM_API int64_t bfm_explorer_row(const bfm_explorer *explorer);  // floats of a row
+BFM_API int bfm_explorer_add(bfm_explorer *explorer, const float *rows);
+
+// queue so many updates of the critics on drawn batches and return; every delay-th also updates policy
+// and targets (what is left of a round is done with the next call). On a CPU they are done on return
+BFM_API int bfm_explorer_update(bfm_explorer *explorer, int64_t updates);
+BFM_API int64_t bfm_explorer_step(const bfm_explorer *explorer);  // updates so far
+
+// one update on given transitions: reward and discount of n steps, gamma included
+typedef struct {
+  const float *obs, *act;         // [T, N, ·]
+  const float *reward, *discount; // [T, N]; rnd takes its bonus in place of the reward
+  const float *next_obs;          // [T, N, obs]
+  const float *noise;             // [T, N, act] standard normal, of the targets' actions
+} bfm_explorer_batch;
+BFM_API int bfm_explorer_learn(bfm_explorer *explorer, const bfm_explorer_batch *batch);
+
+// wait for the updates: [T, loss_count] of the last one; BFM_DIVERGED when one is not finite.
+// "critic", "actor" (the last there was), "q" (mean Q of the batch); rnd: "rnd", "bonus" (means) as well
+BFM_API int bfm_explorer_loss_count(const bfm_explorer *explorer);
+BFM_API const char *bfm_explorer_loss_name(const bfm_explorer *explorer, int index);
+BFM_API int bfm_explorer_losses(bfm_explorer *explorer, float *losses);
+
+// parameters by name ("Q.sa.in.weight"), one task at a time, as bfm_agent_get_tensor
+BFM_API int bfm_explorer_tensor_count(const bfm_explorer *explorer);
+BFM_API int bfm_explorer_tensor_info(const bfm_explorer *explorer, int index, const char **name,
+                                     int *dims, int64_t shape[4]);
+BFM_API int bfm_explorer_get_tensor(bfm_explorer *explorer, int task, const char *name, float *out,
+                                    int64_t count);
+BFM_API int bfm_explorer_set_tensor(bfm_explorer *explorer, int task, const char *name,
+                                    const float *values, int64_t count);
+
+// model: the policy of one task, to act with; env and name of the task are kept beside it. state: all
+// that is learned, to go on; the transitions are not in it: add them again
+BFM_API int bfm_explorer_save_model(bfm_explorer *explorer, int task, const char *env,
+                                    const char *name, const char *path);
+BFM_API int bfm_explorer_save_state(bfm_explorer *explorer, const char *path);
+// either file; envs 0: as many as it was made with. A model is one task and only acts
+BFM_API int bfm_explorer_load(bfm_explorer **explorer, const char *path, int envs,
+                              const char *options);
+
 // ---------------------------------- worlds -------------------------------------------------------
 
 // a domain simulated n times over all cores: walker, cheetah, quadruped, humanoid, jaco, point_mass,
