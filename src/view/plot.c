@@ -1,0 +1,202 @@
+// Plots. A script with its numbers inside is written beside the pictures, gnuplot reads it and draws
+// both files under temporary names, and renames make them appear whole. No shell is involved.
+
+#include "view/plot.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <math.h>
+#include <spawn.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define PANEL_WIDTH 360
+#define PANEL_HEIGHT 270
+
+extern char **environ;
+
+static const struct {
+  const char *terminal, *suffix;
+} pictures[] = {{"svg noenhanced background 'white'", "svg"}, {"pngcairo noenhanced", "png"}};
+
+// as one word of gnuplot: quotes inside are doubled
+static void put_text(FILE *out, const char *text) {
+  fputc('\'', out);
+  for (; *text; text++) {
+    if (*text == '\'') fputc('\'', out);
+    if (*text != '\n') fputc(*text, out);
+  }
+  fputc('\'', out);
+}
+
+static void put_number(FILE *out, double x) {
+  if (isfinite(x))
+    fprintf(out, " %.9g", x);
+  else
+    fputs(" NaN", out);
+}
+
+// ---------------------------------- running gnuplot ----------------------------------------------
+
+typedef struct {
+  char script[PATH_MAX], drawn[2][PATH_MAX], final[2][PATH_MAX];
+  FILE *out;
+} Plot;
+
+static int plot_open(Plot *p, const char *path) {
+  *p = (Plot){.out = NULL};
+  int pid = (int)getpid(), size = snprintf(p->script, sizeof p->script, "%s.%d.gnuplot", path, pid);
+  for (int i = 0; i < 2; i++) {
+    const char *suffix = pictures[i].suffix;
+    snprintf(p->final[i], sizeof p->final[i], "%s.%s", path, suffix);
+    snprintf(p->drawn[i], sizeof p->drawn[i], "%s.%d.%s.tmp", path, pid, suffix);
+  }
+  if (size >= PATH_MAX - 8) {
+    return bfm_fail(BFM_BAD_ARGUMENT, "a file name of %zu characters is too long", strlen(path));
+  }
+  p->out = fopen(p->script, "w");
+  return p->out ? BFM_OK : bfm_fail(BFM_IO, "cannot write %s: %s", p->script, strerror(errno));
+}
+
+static int draw(const Plot *p) {
+  posix_spawn_file_actions_t actions;
+  if (posix_spawn_file_actions_init(&actions)) return bfm_fail(BFM_NO_MEMORY, "no memory for a plot");
+  for (int fd = 0; fd < 3; fd++) {
+    posix_spawn_file_actions_addopen(&actions, fd, "/dev/null", fd ? O_WRONLY : O_RDONLY, 0);
+  }
+  char *const argv[] = {(char[]){"gnuplot"}, (char *)p->script, NULL};
+  pid_t child;
+  int error = posix_spawnp(&child, argv[0], &actions, NULL, argv, environ);
+  posix_spawn_file_actions_destroy(&actions);
+  if (error == ENOENT) {
+    return bfm_fail(BFM_UNAVAILABLE,
+                    "%s is not drawn: gnuplot is not here (Debian's package gnuplot-nox has it)",
+                    p->final[0]);
+  }
+  if (error) return bfm_fail(BFM_UNAVAILABLE, "cannot start gnuplot: %s", strerror(error));
+  int result;
+  while (waitpid(child, &result, 0) < 0) {
+    if (errno != EINTR) return bfm_fail(BFM_IO, "gnuplot was lost: %s", strerror(errno));
+  }
+  if (!result) return BFM_OK;
+  return bfm_fail(BFM_UNAVAILABLE, "gnuplot could not draw %s and ended with status %d", p->final[0],
+                  WIFEXITED(result) ? WEXITSTATUS(result) : 128 + WTERMSIG(result));
+}
+
+static int plot_close(Plot *p) {
+  int bad = ferror(p->out);
+  bad |= fclose(p->out);
+  int status = bad ? bfm_fail(BFM_IO, "cannot write %s: %s", p->script, strerror(errno)) : draw(p);
+  for (int i = 0; i < 2; i++) {
+    if (!status && rename(p->drawn[i], p->final[i])) {
+      status = bfm_fail(BFM_IO, "cannot write %s: %s", p->final[i], strerror(errno));
+    }
+    if (status) unlink(p->drawn[i]);
+  }
+  unlink(p->script);
+  return status;
+}
+
+// both pictures are the same panels in a grid
+static int for_each_picture(Plot *p, int panels, double stretch, const void *context,
+                            void (*put_panel)(FILE *out, const void *context, int panel)) {
+  int columns = (int)ceil(sqrt(panels)), rows = (panels + columns - 1) / columns;
+  for (int i = 0; i < 2; i++) {
+    fprintf(p->out, "set terminal %s size %d,%d\nset output ", pictures[i].terminal,
+            (int)(columns * PANEL_WIDTH * stretch), rows * PANEL_HEIGHT + 20);
+    put_text(p->out, p->drawn[i]);
+    fprintf(p->out, "\nset multiplot layout %d,%d\n", rows, columns);
+    for (int k = 0; k < panels; k++) put_panel(p->out, context, k);
+    fputs("unset multiplot\nunset output\n", p->out);
+  }
+  return plot_close(p);
+}
+
+// ---------------------------------- curves -------------------------------------------------------
+
+static void put_curve_data(FILE *out, const PlotCurve *curve, int panel, int index) {
+  fprintf(out, "$c%d_%d << EOD\n", panel, index);
+  for (int i = 0; i < curve->count; i++) {
+    put_number(out, curve->x[i]);
+    put_number(out, curve->y[i]);
+    put_number(out, curve->y[i] - curve->spread[i]);
+    put_number(out, curve->y[i] + curve->spread[i]);
+    fputc('\n', out);
+  }
+  fputs("EOD\n", out);
+}
+
+// the names of the curves stand in the first panel only
+static void put_curve_panel(FILE *out, const void *context, int panel) {
+  const PlotPanel *p = (const PlotPanel *)context + panel;
+  fputs("set title ", out);
+  put_text(out, p->title);
+  fprintf(out, "\nset key %s\nplot", panel ? "off" : "on left top");
+  const char *comma = "";
+  for (int i = 0; i < p->count; i++) {
+    if (!p->curves[i].count) continue;
+    fprintf(out, "%s $c%d_%d using 1:3:4 with filledcurves lt %d fs transparent solid 0.2 notitle,",
+            comma, panel, i, i + 1);
+    fprintf(out, " $c%d_%d using 1:2 with linespoints lt %d pt 7 ps 0.4 title ", panel, i, i + 1);
+    put_text(out, p->curves[i].title);
+    comma = ",";
+  }
+  fputs(*comma ? "\n" : " NaN notitle\n", out);
+}
+
+int plot_curves(const PlotPanel *panels, int count, const char *x_label, const char *path) {
+  Plot p;
+  TRY(plot_open(&p, path));
+  fputs("set grid\nset format x '%.0s%c'\nset yrange [0:*]\nset xrange [0:*]\nset xlabel ", p.out);
+  put_text(p.out, x_label);
+  fputc('\n', p.out);
+  for (int k = 0; k < count; k++) {
+    for (int i = 0; i < panels[k].count; i++) put_curve_data(p.out, &panels[k].curves[i], k, i);
+  }
+  return for_each_picture(&p, count, 1, panels, put_curve_panel);
+}
+
+// ---------------------------------- bars ---------------------------------------------------------
+
+static void put_bars_data(FILE *out, const PlotBars *b, int panel) {
+  fprintf(out, "$b%d << EOD\n", panel);
+  for (int g = 0; g < b->groups; g++) {
+    fputc('"', out);
+    for (const char *c = b->group_names[g]; *c; c++) fputc(*c == '"' ? '\'' : *c, out);
+    fputc('"', out);
+    for (int i = 0; i < b->bars; i++) {
+      put_number(out, b->value[g * b->bars + i]);
+      double spread = b->spread[g * b->bars + i];
+      put_number(out, isfinite(spread) ? spread : 0);
+    }
+    fputc('\n', out);
+  }
+  fputs("EOD\n", out);
+}
+
+static void put_bars_panel(FILE *out, const void *context, int panel) {
+  const PlotBars *b = (const PlotBars *)context + panel;
+  fputs("set title ", out);
+  put_text(out, b->title);
+  fprintf(out, "\nset key %s\nplot", panel ? "off" : "on outside top horizontal");
+  for (int i = 0; i < b->bars; i++) {
+    fprintf(out, "%s $b%d using %d:%d:xtic(1) lt %d title ", i ? "," : "", panel, 2 + 2 * i,
+            3 + 2 * i, i + 1);
+    put_text(out, b->bar_names[i]);
+  }
+  fputc('\n', out);
+}
+
+int plot_bars(const PlotBars *panels, int count, const char *path) {
+  Plot p;
+  TRY(plot_open(&p, path));
+  fputs("set grid y\nset style data histograms\nset style histogram errorbars gap 1 lw 1\n"
+        "set style fill solid 0.6 border -1\nset yrange [0:*]\nset xtics rotate by -35\n",
+        p.out);
+  for (int k = 0; k < count; k++) put_bars_data(p.out, &panels[k], k);
+  return for_each_picture(&p, count, 2, panels, put_bars_panel);
+}
