@@ -21,7 +21,7 @@ static void define_networks(bfm_agent *a) {
   f->name = a->laplacian ? "psi" : "F";
   f->branch[0] = "sa", f->branch[1] = "sz";
   f->in[0] = a->obs_dim + a->act_dim, f->in[1] = a->obs_dim + a->d;
-  f->hidden = c->hidden, f->feat = c->feat, f->layers = 3, f->out = a->d;
+  f->hidden = c->hidden, f->feat = c->feat, f->layers = 3, f->out = a->d, f->norm = c->f_norm;
   f->body = shared ? 1 : a->M, f->heads = a->M;
 
   *b = common;
@@ -36,11 +36,12 @@ static void define_networks(bfm_agent *a) {
   pi->branch[0] = "s", pi->branch[1] = "sz";
   pi->in[0] = a->obs_dim, pi->in[1] = a->obs_dim + a->d;
   pi->hidden = c->hidden, pi->feat = c->feat, pi->layers = 4, pi->out = a->act_dim;
+  pi->norm = c->pi_norm;
 
   if (!c->mbar) return;
   Net *u = &a->net[NET_U], *v = &a->net[NET_V];
   *u = *pi;
-  u->name = "U", u->layers = 3, u->out = c->mbar;
+  u->name = "U", u->layers = 3, u->out = c->mbar, u->norm = c->f_norm;
   *v = *b;
   v->name = "V", v->in[1] = a->goal_dim, v->z = 0, v->blocks = 1, v->out = c->mbar;
 }
@@ -356,6 +357,7 @@ void bfm_agent_free(bfm_agent *a) {
     if (a->data_memory) a->ops->release(a->ops, a->data_memory);
     a->ops->close(a->ops);
   }
+  agent_free_states(a);
   free(a);
 }
 

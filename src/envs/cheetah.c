@@ -10,7 +10,7 @@ static const Alias aliases[] = {
     {0},
 };
 
-static void reset(const World *world, mjData *data, Draw *draw) {
+static void reset(const World *world, mjData *data, Draws *draw) {
   const mjModel *model = world->model;
   for (int j = 0; j < model->njnt; j++) {
     const double *range = model->jnt_range + 2 * j;

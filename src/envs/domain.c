@@ -190,7 +190,7 @@ void world_step(const World *world, mjData *data, int substeps) {
 
 // ---------------------------------- shared by domains --------------------------------------------
 
-void draw_joints(const mjModel *model, mjData *data, Draw *draw) {
+void draw_joints(const mjModel *model, mjData *data, Draws *draw) {
   for (int j = 0; j < model->njnt; j++) {
     double *qpos = data->qpos + model->jnt_qposadr[j];
     const double *range = model->jnt_range + 2 * j;

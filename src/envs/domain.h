@@ -38,7 +38,7 @@ typedef struct {
   // change the parsed model before it is compiled; folder holds the file. NULL: as it is
   int (*edit)(mjSpec *spec, const char *folder);
   // draw an initial state into data, which holds the model's default one, forwarded
-  void (*reset)(const World *world, mjData *data, Draw *draw);
+  void (*reset)(const World *world, mjData *data, Draws *draw);
   // after data is computed up to velocities
   void (*observe)(const World *world, const mjData *data, double *obs);
   // whether the state ends the episode. NULL: only time does
@@ -84,7 +84,7 @@ void world_step(const World *world, mjData *data, int substeps);
 // ---------------------------------- shared by domains --------------------------------------------
 
 // dm_control's randomize_limited_and_rotational_joints
-void draw_joints(const mjModel *model, mjData *data, Draw *draw);
+void draw_joints(const mjModel *model, mjData *data, Draws *draw);
 
 // copy count numbers, return the place after them
 static inline double *put(double *out, const double *values, int count) {

@@ -13,21 +13,21 @@ typedef struct {
   uint64_t seed;
   uint64_t step;   // environment and episode
   uint32_t index;  // numbers drawn so far
-} Draw;
+} Draws;
 
-static inline Draw draw_new(uint64_t seed, uint32_t env, uint32_t episode) {
-  return (Draw){.seed = seed, .step = (uint64_t)env << 32 | episode};
+static inline Draws draw_new(uint64_t seed, uint32_t env, uint32_t episode) {
+  return (Draws){.seed = seed, .step = (uint64_t)env << 32 | episode};
 }
 
 // uniform in (lo, hi), 53 random bits
-static inline double draw_uniform(Draw *draw, double lo, double hi) {
+static inline double draw_uniform(Draws *draw, double lo, double hi) {
   Philox p = philox(draw->seed, STREAM_RESET, draw->step, draw->index++);
   uint64_t bits = ((uint64_t)p.v[0] << 32 | p.v[1]) >> 12;
   return lo + (hi - lo) * (((double)bits + 0.5) * 0x1p-52);
 }
 
 // standard normal (Box-Muller)
-static inline double draw_normal(Draw *draw) {
+static inline double draw_normal(Draws *draw) {
   double radius = sqrt(-2 * log(draw_uniform(draw, 0, 1)));
   return radius * cos(draw_uniform(draw, 0, 2 * 3.14159265358979323846));
 }

@@ -21,6 +21,14 @@ typedef struct {
 } Compiled;
 
 #define COMPILED_MAX 32
+#define GROUPS_MAX 16
+
+// what rewards are wanted: one expression for each of some equal groups of environments. NULL: the
+// domain's own reward of steps
+typedef struct {
+  int groups;  // 0: none are
+  Compiled *compiled[GROUPS_MAX];
+} Question;
 
 struct bfm_env {
   World *world;
@@ -30,9 +38,9 @@ struct bfm_env {
   int compiled_count;
   pthread_mutex_t shelf_lock;
 
-  // who asked for a reward after one step will ask after the next: it is computed along with it
-  Compiled *asked;  // since the last step
-  Compiled *known;  // whose rewards of the present states are at hand
+  // who asked for rewards after one step will ask after the next: they are computed along with it
+  Question asked;   // since the last step
+  Question known;   // whose rewards of the present states are at hand
   double *rewards;  // [n]
 };
 
@@ -117,26 +125,54 @@ static int compile(bfm_env *env, const char *text, Compiled **out) {
     compiled_free(&new);
     return bfm_fail(BFM_NO_MEMORY, "no memory for a reward");
   }
-  if (env->compiled_count == COMPILED_MAX) {  // the oldest makes room
-    env->asked = env->known = NULL;
-    compiled_free(env->compiled);
-    memmove(env->compiled, env->compiled + 1, (COMPILED_MAX - 1) * sizeof *env->compiled);
-    env->compiled_count--;
-  }
   *out = env->compiled + env->compiled_count++;
   **out = new;
   return BFM_OK;
 }
 
+static int same(const Question *a, const Question *b) {
+  size_t bytes = a->groups * sizeof *a->compiled;
+  return a->groups == b->groups && !memcmp(a->compiled, b->compiled, bytes);
+}
+
+static int understand(bfm_env *env, const char *const *texts, int groups, Question *question) {
+  if (groups < 1 || groups > GROUPS_MAX || env->n % groups) {
+    return bfm_fail(BFM_BAD_ARGUMENT, "%d environments are not %d equal groups (of at most %d)",
+                    env->n, groups, GROUPS_MAX);
+  }
+  if (env->compiled_count + groups > COMPILED_MAX) {  // the old ones make room
+    env->asked.groups = env->known.groups = 0;
+    while (env->compiled_count) compiled_free(&env->compiled[--env->compiled_count]);
+  }
+  question->groups = groups;
+  for (int g = 0; g < groups; g++) {
+    const Task *task = task_find(env->world->domain->name, texts[g]);
+    question->compiled[g] = NULL;
+    if (task && !task->expression) continue;
+    TRY(compile(env, task ? task->expression : texts[g], &question->compiled[g]));
+  }
+  return BFM_OK;
+}
+
+// the latest stage that its expressions need
+static int stage_of(const Question *question) {
+  int latest = 0;
+  for (int g = 0; g < question->groups; g++) {
+    const Compiled *compiled = question->compiled[g];
+    int stage = compiled ? reward_stage(compiled->original) : 0;
+    if (stage > latest) latest = stage;
+  }
+  return latest;
+}
+
 typedef struct {
   bfm_env *env;
-  Compiled *compiled;
+  Question question;
   double *out;
   int failed;
 } Asked;
 
-static Reward *take(Asked *asked) {
-  Compiled *compiled = asked->compiled;
+static Reward *take(Asked *asked, Compiled *compiled) {
   Reward *reward = NULL;
   pthread_mutex_lock(&asked->env->shelf_lock);
   if (compiled->count) {
@@ -149,26 +185,26 @@ static Reward *take(Asked *asked) {
   return reward;
 }
 
-static void give(Asked *asked, Reward *reward) {
+static void give(Asked *asked, Compiled *compiled, Reward *reward) {
   pthread_mutex_lock(&asked->env->shelf_lock);
-  asked->compiled->shelf[asked->compiled->count++] = reward;
+  compiled->shelf[compiled->count++] = reward;
   pthread_mutex_unlock(&asked->env->shelf_lock);
 }
 
-static void read_expression(const World *world, mjData *data, int i, const double *qpos,
-                            void *context) {
+static void read_reward(const World *world, mjData *data, int i, const double *qpos,
+                        void *context) {
   Asked *asked = context;
-  (void)qpos;
-  Reward *reward = take(asked);
+  int group = i / (asked->env->n / asked->question.groups);
+  Compiled *compiled = asked->question.compiled[group];
+  if (!compiled) {
+    asked->out[i] = world->domain->step_reward(world, data, qpos);
+    return;
+  }
+  Reward *reward = take(asked, compiled);
   if (!reward) return;
   if (reward_stage(reward) < REWARD_FORCE) reward_forward(reward, world->model, data);
   asked->out[i] = reward_value(reward, world->model, data);
-  give(asked, reward);
-}
-
-static void read_step(const World *world, mjData *data, int i, const double *qpos, void *context) {
-  Asked *asked = context;
-  asked->out[i] = world->domain->step_reward(world, data, qpos);
+  give(asked, compiled, reward);
 }
 
 // ---------------------------------- simulation ---------------------------------------------------
@@ -176,19 +212,18 @@ static void read_step(const World *world, mjData *data, int i, const double *qpo
 void bfm_env_seed(bfm_env *env, uint64_t seed) { sim_seed(env->sim, seed); }
 
 int bfm_env_reset(bfm_env *env, const uint8_t *which) {
-  env->known = NULL;
+  env->known.groups = 0;
   return sim_reset(env->sim, which);
 }
 
 int bfm_env_step(bfm_env *env, const double *actions) {
-  Compiled *expected = env->asked;
-  if (expected && reward_stage(expected->original) == REWARD_FORCE) expected = NULL;
-  Asked asked = {.env = env, .compiled = expected, .out = env->rewards};
+  Asked asked = {.env = env, .question = env->asked, .out = env->rewards};
   int64_t diverged = sim_diverged(env->sim);
-  env->asked = env->known = NULL;
+  if (stage_of(&asked.question) >= REWARD_FORCE) asked.question.groups = 0;
+  env->asked.groups = env->known.groups = 0;
 
-  TRY(sim_step(env->sim, actions, expected ? read_expression : NULL, &asked));
-  if (!asked.failed && diverged == sim_diverged(env->sim)) env->known = expected;
+  TRY(sim_step(env->sim, actions, asked.question.groups ? read_reward : NULL, &asked));
+  if (!asked.failed && diverged == sim_diverged(env->sim)) env->known = asked.question;
   return BFM_OK;
 }
 
@@ -204,7 +239,7 @@ void bfm_env_ended(const bfm_env *env, uint8_t *ended) {
 int64_t bfm_env_diverged(const bfm_env *env) { return sim_diverged(env->sim); }
 
 int bfm_env_set_state(bfm_env *env, const double *qpos, const double *qvel, const double *act) {
-  env->known = NULL;
+  env->known.groups = 0;
   return sim_set_state(env->sim, qpos, qvel, act);
 }
 
@@ -214,20 +249,21 @@ void bfm_env_state(bfm_env *env, double *qpos, double *qvel, double *act) {
 
 // ---------------------------------- rewards ------------------------------------------------------
 
-int bfm_env_reward(bfm_env *env, const char *text, double *rewards) {
-  const Task *task = task_find(env->world->domain->name, text);
+int bfm_env_group_rewards(bfm_env *env, const char *const *tasks, int groups, double *rewards) {
   Asked asked = {.env = env, .out = rewards};
-  if (task && !task->expression) return sim_read(env->sim, SIM_STATE, read_step, &asked);
-
-  TRY(compile(env, task ? task->expression : text, &asked.compiled));
-  env->asked = asked.compiled;
-  if (env->known == asked.compiled) {
+  TRY(understand(env, tasks, groups, &asked.question));
+  env->asked = asked.question;
+  if (same(&env->known, &asked.question)) {
     memcpy(rewards, env->rewards, env->n * sizeof *rewards);
     return BFM_OK;
   }
-  SimNeed need = reward_stage(asked.compiled->original) < REWARD_FORCE ? SIM_STATE : SIM_FORCES;
-  TRY(sim_read(env->sim, need, read_expression, &asked));
+  SimNeed need = stage_of(&asked.question) < REWARD_FORCE ? SIM_STATE : SIM_FORCES;
+  TRY(sim_read(env->sim, need, read_reward, &asked));
   return asked.failed ? bfm_fail(BFM_NO_MEMORY, "no memory for copies of a reward") : BFM_OK;
+}
+
+int bfm_env_reward(bfm_env *env, const char *task, double *rewards) {
+  return bfm_env_group_rewards(env, &task, 1, rewards);
 }
 
 int bfm_rewards(const char *name, const char *text, int64_t count, const double *qpos,

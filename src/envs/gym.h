@@ -21,7 +21,7 @@ static inline double gym_reward(const World *world, const mjData *data, const do
   return (data->qpos[0] - qpos[0]) / dt + alive - cost * effort;
 }
 
-static inline void gym_reset(const World *world, mjData *data, Draw *draw, double noise) {
+static inline void gym_reset(const World *world, mjData *data, Draws *draw, double noise) {
   for (int i = 0; i < world->model->nq; i++) data->qpos[i] += draw_uniform(draw, -noise, noise);
   for (int i = 0; i < world->model->nv; i++) data->qvel[i] += draw_uniform(draw, -noise, noise);
 }

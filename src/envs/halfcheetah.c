@@ -7,7 +7,7 @@ static const Alias aliases[] = {
     {0},
 };
 
-static void reset(const World *world, mjData *data, Draw *draw) {
+static void reset(const World *world, mjData *data, Draws *draw) {
   for (int i = 0; i < world->model->nq; i++) data->qpos[i] += draw_uniform(draw, -0.1, 0.1);
   for (int i = 0; i < world->model->nv; i++) data->qvel[i] += 0.1 * draw_normal(draw);
 }

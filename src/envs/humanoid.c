@@ -22,7 +22,7 @@ static const Alias aliases[] = {
     {0},
 };
 
-static void reset(const World *world, mjData *data, Draw *draw) {
+static void reset(const World *world, mjData *data, Draws *draw) {
   do {
     draw_joints(world->model, data, draw);
     mj_forward(world->resting, data);

@@ -279,7 +279,7 @@ static int wrap_angles(const mjModel *model, mjData *data) {
   return 1;
 }
 
-static void draw_arm(const World *world, mjData *data, Draw *draw) {
+static void draw_arm(const World *world, mjData *data, Draws *draw) {
   const mjModel *model = world->model;
   double initial[ARM_JOINTS];
   mju_copy(initial, data->qpos, ARM_JOINTS);
@@ -303,7 +303,7 @@ static void draw_arm(const World *world, mjData *data, Draw *draw) {
   }
 }
 
-static void draw_brick(const World *world, mjData *data, Draw *draw) {
+static void draw_brick(const World *world, mjData *data, Draws *draw) {
   double *qpos = data->qpos + JOINTS;
   do {
     qpos[0] = draw_uniform(draw, -0.1, 0.1);
@@ -336,7 +336,7 @@ static void settle(const World *world, mjData *data) {
   }
 }
 
-static void reset(const World *world, mjData *data, Draw *draw) {
+static void reset(const World *world, mjData *data, Draws *draw) {
   double closed = draw_uniform(draw, 0, 1);
   for (int i = ARM_JOINTS; i < JOINTS; i++) {
     const double *range = world->model->jnt_range + 2 * i;

@@ -41,7 +41,7 @@ static int edit(mjSpec *spec, const char *folder) {
   return BFM_OK;
 }
 
-static void reset(const World *world, mjData *data, Draw *draw) {
+static void reset(const World *world, mjData *data, Draws *draw) {
   double orientation[4];
   for (int i = 0; i < 4; i++) orientation[i] = draw_normal(draw);
   mju_normalize4(orientation);

@@ -101,7 +101,7 @@ static double *obs_of(Sim *sim, int i) {
 static void reset_one(const mjModel *model, mjData *data, int i, void *context) {
   Sim *sim = context;
   const World *world = sim->world;
-  Draw draw = draw_new(sim->seed, i, sim->episode[i]);
+  Draws draw = draw_new(sim->seed, i, sim->episode[i]);
   mj_resetData(model, data);
   mj_forward(world->resting, data);
   world->domain->reset(world, data, &draw);

@@ -13,7 +13,7 @@ static const Alias aliases[] = {
     {0},
 };
 
-static void reset(const World *world, mjData *data, Draw *draw) {
+static void reset(const World *world, mjData *data, Draws *draw) {
   draw_joints(world->model, data, draw);
 }
 

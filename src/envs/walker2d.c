@@ -8,7 +8,7 @@ static const Alias aliases[] = {
     {0},
 };
 
-static void reset(const World *world, mjData *data, Draw *draw) {
+static void reset(const World *world, mjData *data, Draws *draw) {
   gym_reset(world, data, draw, 5e-3);
 }
 

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/bf16.h"
 #include "core/threads.h"
 #include "ops/onednn.h"
 #include "ops/ops.h"
@@ -41,22 +42,7 @@ static inline void cpu_run(Ops *ops, const void *x, int64_t tasks, Task task) {
 static inline int64_t chunks(int64_t count, int64_t size) { return (count + size - 1) / size; }
 static inline int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
 
-// ------------------------------- bfloat16 --------------------------------------------------------
-
-static inline float bf16_to_f32(uint16_t x) {
-  uint32_t bits = (uint32_t)x << 16;
-  float out;
-  memcpy(&out, &bits, 4);
-  return out;
-}
-
-static inline uint16_t f32_to_bf16(float x) {  // nearest, ties to even; NaN stays NaN
-  uint32_t bits;
-  memcpy(&bits, &x, 4);
-  uint32_t rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
-  uint32_t nan = (bits >> 16) | 0x40;
-  return (uint16_t)((bits & 0x7fffffff) > 0x7f800000 ? nan : rounded);
-}
+// ------------------------------- rows of T -------------------------------------------------------
 
 // n values of T at element `at` as float32: in place, or converted into buffer
 static inline const float *row_read(const void *x, Type type, int64_t at, int64_t n, float *buffer) {
@@ -129,9 +115,10 @@ static inline float dot_of(const float *x, const float *y, int64_t n) {
   return sum;
 }
 
-// the operations of cpu_layers.c, cpu_losses.c and cpu_draws.c into the table
+// the operations of cpu_layers.c, cpu_draws.c, cpu_losses.c and cpu_explore.c into the table
 void cpu_layers(Ops *ops);
 void cpu_draws(Ops *ops);
 void cpu_losses(Ops *ops);
+void cpu_explore(Ops *ops);
 
 #endif
