@@ -248,6 +248,9 @@ BFM_API void bfm_env_state(bfm_env *env, double *qpos, double *qvel, double *act
 
 // reward of the present states: a task's name ("run") or an expression ("torso.z > 1.2")
 BFM_API int bfm_env_reward(bfm_env *env, const char *task, double *rewards /* [n] */);
+// the same with a task for each of some equal groups of the environments, in their order
+BFM_API int bfm_env_group_rewards(bfm_env *env, const char *const *tasks, int groups,
+                                  double *rewards /* [n] */);
 
 // what an expression can name: each(context, kind, name, help) for every one of them; the texts are
 // valid during the call only
