@@ -61,6 +61,7 @@ void cuda_gemms(Ops *ops);
 void cuda_layers(Ops *ops);
 void cuda_draws(Ops *ops);
 void cuda_losses(Ops *ops);
+void cuda_explore(Ops *ops);
 
 // forget the plans of products
 void cuda_gemm_close(Cuda *c);

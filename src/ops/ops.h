@@ -374,6 +374,52 @@ typedef struct {
   int64_t rows, ld, cols;
 } WeightedSum;
 
+// ------------------------------- exploring -------------------------------------------------------
+
+// a batch of n-step transitions from a ring of time slots, a row of it being obs, act, reward,
+// discount, next_obs, last: R = Σ_k γᵏ·r_k and the discount γᵏ⁺¹ of next_obs, over at most nstep rows
+// of one episode, none newer than the newest. Row i of replica r is draw i of (seeds[r], stream, *step)
+typedef struct {
+  float *obs, *act, *reward, *discount, *next_obs;  // [R, N, ·]
+  const float *ring;                                // [capacity, R, envs, row]
+  const int64_t *slots;                             // written so far: it may have gone round
+  const uint64_t *seeds;
+  const int64_t *step;
+  uint32_t stream;
+  int64_t replicas, rows, envs, capacity, obs_dim, act_dim, nstep;
+  float gamma;
+} ReplaySample;
+
+// the ring's row of a draw: order 0 is the oldest slot
+OPS_INLINE int64_t replay_row(int64_t order, int64_t env, int64_t replica, int64_t slots,
+                              int64_t capacity, int64_t replicas, int64_t envs) {
+  int64_t slot = slots > capacity ? (slots + order) % capacity : order;
+  return (slot * replicas + replica) * envs + env;
+}
+
+// stats take in the batch, which is as many as each of the *step before it; then
+// out = clip((in − mean)/√(variance + 1e-5), ±clip)
+typedef struct {
+  float *out;
+  const float *in;  // [R, rows, cols]
+  float *stats;     // [R, 2, cols]: mean, variance
+  const int64_t *step;
+  int64_t replicas, rows, cols;
+  float clip;
+} RunningNorm;
+
+// how wrong the predictor is: error_i = mean_j (f − g)², loss its mean, df its gradient;
+// bonus_i = error_i/(the running standard deviation of errors + 1e-8), and its mean
+typedef struct {
+  float *df, *bonus;     // [R, rows, cols], [R, rows]
+  const float *f, *g;    // [R, rows, cols]
+  float *stats;          // [R, 2], as RunningNorm's
+  const int64_t *step;
+  float *loss, *mean_bonus;
+  int64_t loss_stride;
+  int64_t replicas, rows, cols;
+} RndBonus;
+
 // ------------------------------- the machine -----------------------------------------------------
 
 typedef struct Ops Ops;
@@ -445,6 +491,10 @@ struct Ops {
   void (*es_sample)(Ops *ops, const EsSample *x);
   void (*es_pick)(Ops *ops, const EsPick *x);
   void (*weighted_sum)(Ops *ops, const WeightedSum *x);
+
+  void (*replay_sample)(Ops *ops, const ReplaySample *x);
+  void (*running_norm)(Ops *ops, const RunningNorm *x);
+  void (*rnd_bonus)(Ops *ops, const RndBonus *x);
 };
 
 // device: "cpu", "cuda", "cuda:1" or "auto" (a GPU where one answers); threads: of the CPU, 0 all cores
