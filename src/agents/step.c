@@ -335,6 +335,17 @@ static void step_body(void *context) {
   agent_learn(a);
 }
 
+static void forget_graphs(bfm_agent *a) {
+  if (a->step_graph) a->ops->forget(a->ops, a->step_graph);
+  if (a->refresh_graph) a->ops->forget(a->ops, a->refresh_graph);
+  a->step_graph = a->refresh_graph = NULL;
+}
+
+static int record_graphs(bfm_agent *a) {
+  if (a->autoregressive) TRY(a->ops->record(a->ops, &a->refresh_graph, refresh_body, a));
+  return a->ops->record(a->ops, &a->step_graph, step_body, a);
+}
+
 static void data_layout(bfm_agent *a, int64_t count, Arena *arena) {
   a->data_obs = arena_take(arena, count * a->obs_dim * sizeof(float));
   a->data_act = arena_take(arena, count * a->act_dim * sizeof(float));
@@ -358,10 +369,8 @@ int bfm_agent_set_data(bfm_agent *a, int64_t count, const float *obs, const floa
   if (discount) TRY(agent_check_finite(discount, count, 1, "discount"));
 
   TRY(agent_ready(a));
-  if (a->step_graph) ops->forget(ops, a->step_graph);
-  if (a->refresh_graph) ops->forget(ops, a->refresh_graph);
+  forget_graphs(a);
   if (a->data_memory) ops->release(ops, a->data_memory);
-  a->step_graph = a->refresh_graph = NULL;
   a->data_memory = NULL;
   a->data_count = 0;
   Arena size = {0};
@@ -375,9 +384,13 @@ int bfm_agent_set_data(bfm_agent *a, int64_t count, const float *obs, const floa
   if (discount) TRY(ops->upload(ops, a->data_discount, discount, count * sizeof *discount));
   else TRY(upload_ones(a, a->data_discount, count));
   a->data_count = count;
+  return record_graphs(a);
+}
 
-  if (a->autoregressive) TRY(ops->record(ops, &a->refresh_graph, refresh_body, a));
-  return ops->record(ops, &a->step_graph, step_body, a);
+int agent_set_lr(bfm_agent *a, double lr) {
+  a->config.lr = lr;
+  forget_graphs(a);
+  return a->data_count ? record_graphs(a) : BFM_OK;
 }
 
 int bfm_agent_train(bfm_agent *a, int64_t steps, float *losses) {
