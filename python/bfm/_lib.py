@@ -5,7 +5,8 @@ functions of include/bfm.h and turns a status into an exception with bfm_error()
 """
 import ctypes
 import os
-from ctypes import POINTER, c_char_p, c_double, c_int, c_int64, c_uint32, c_uint64, c_void_p
+from ctypes import (POINTER, c_char_p, c_double, c_int, c_int64, c_size_t, c_uint32, c_uint64,
+                    c_void_p)
 from pathlib import Path
 
 import numpy as np
@@ -69,6 +70,14 @@ class Batch(ctypes.Structure):
               for name in ("obs", "act", "next_obs", "discount", "z", "noise_next", "noise_pi")]
 
 
+class Evaluation(ctypes.Structure):
+  """bfm_evaluation"""
+  Each = ctypes.CFUNCTYPE(c_int, c_void_p, c_int64, c_int64)
+  _fields_ = [("tasks", POINTER(c_char_p)), ("task_count", c_int), ("z", c_void_p),
+              ("episodes", c_int64), ("steps", c_int64), ("es", c_int), ("seed", c_uint64),
+              ("softmax", c_double), ("threads", c_int), ("each", Each), ("context", c_void_p)]
+
+
 agent, agent_out, floats, rows = c_void_p, POINTER(c_void_p), c_void_p, c_int64
 
 declare({
@@ -98,9 +107,18 @@ declare({
     "bfm_agent_pi": (c_int, agent, c_int, rows, floats, floats, floats),
     "bfm_agent_prompt_reward": (c_int, agent, c_int, rows, floats, floats, c_double, floats),
     "bfm_agent_prompt_states": (c_int, agent, c_int, rows, floats, floats),
+    "bfm_agent_set_prompt": (c_int, agent, c_char_p, rows, floats, floats, floats, floats),
+    "bfm_agent_env": (c_char_p, agent),
+    "bfm_agent_prompt_count": (c_int64, agent),
+    "bfm_agent_prompt_text": (c_int, agent, c_int, c_char_p, c_double, floats),
+    "bfm_agent_prompt_goal": (c_int, agent, c_int, c_char_p, floats, c_char_p, c_size_t),
+    "bfm_agent_prompt_state": (c_int, agent, c_int, floats, floats, floats, floats),
+    "bfm_agent_prompt_demo": (c_int, agent, c_int, c_char_p, floats),
+    "bfm_agent_evaluate": (c_int, agent, POINTER(Evaluation), floats),
     "bfm_agent_act": (c_int, agent, c_int, rows, floats, floats, c_int, c_uint64, c_uint64, floats),
     "bfm_agent_save_model": (c_int, agent, c_int, c_char_p),
     "bfm_agent_save_state": (c_int, agent, c_char_p),
+    "bfm_agent_export": (c_int, agent, c_int, c_char_p, c_int, c_int, c_int64),
     "bfm_agent_load": (c_int, agent_out, c_char_p, c_char_p),
     "bfm_random_uniform": (None, c_uint64, c_uint32, c_uint64, c_int64, floats),
     "bfm_random_normal": (None, c_uint64, c_uint32, c_uint64, c_int64, floats),

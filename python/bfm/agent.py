@@ -9,7 +9,8 @@ import os
 
 import numpy as np
 
-from ._lib import ArgumentError, Batch, array, check, lib, pointer, text
+from ._lib import ArgumentError, Batch, Evaluation, array, check, lib, pointer, text
+from .env import sizes_of
 
 
 def options_json(options):
@@ -179,28 +180,78 @@ class Agent:
 
   # ---------------------------------- prompting --------------------------------------------------
 
-  def prompt(self, *, obs=None, reward=None, softmax=0.0, goal=None, demo=None, replica=0):
-    """What to do, as z [d]: a reward at the states obs, a goal, or a demonstration's states.
+  @property
+  def env(self):
+    """The domain of the prompt states, empty when it is not known."""
+    return lib.bfm_agent_env(self._handle).decode()
 
-    reward [rows] belongs to obs [rows, obs]; softmax > 0 is the temperature of softmax weights in
-    the reward's place. goal is one observation, demo [rows, obs].
+  @property
+  def prompt_states(self):
+    """How many states the model carries, to ask rewards and goals of."""
+    return lib.bfm_agent_prompt_count(self._handle)
+
+  def set_prompt(self, env, obs=None, qpos=None, qvel=None, act=None):
+    """Give the model states of a domain to carry: obs [rows, obs] and the states they are seen of."""
+    if obs is None:
+      check(lib.bfm_agent_set_prompt(self._handle, env.encode(), 0, None, None, None, None))
+      return
+    sizes, rows = sizes_of(env), len(obs)
+    obs = array(obs, (rows, self.obs_dim), "obs")
+    qpos = array(qpos, (rows, sizes.nq), "qpos", np.float64)
+    qvel = None if qvel is None else array(qvel, (rows, sizes.nv), "qvel", np.float64)
+    act = None if act is None else array(act, (rows, sizes.na), "act", np.float64)
+    check(lib.bfm_agent_set_prompt(self._handle, env.encode(), rows, pointer(obs), pointer(qpos),
+                                   pointer(qvel), pointer(act)))
+
+  def prompt(self, *, reward=None, task=None, goal=None, demo=None, obs=None, softmax=0.0,
+             replica=0):
+    """What to do, as z [d]. One of
+
+    reward   an expression ("torso.z > 1.2") or a task's name, asked of the model's prompt states;
+             or numbers [rows] with the states they were given at, obs [rows, obs]
+    task     a task's name ("run")
+    goal     named values ("torso.z = 1.3, speed = 0"): the nearest prompt state; an observation
+             [obs]; or a state, {"qpos": ..., "qvel": ..., "act": ...}
+    demo     observations [rows, obs], or the name of a dataset's file
+
+    softmax > 0 is the temperature of softmax weights in the reward's place.
     """
-    if sum(x is not None for x in (reward, goal, demo)) != 1:
-      raise ArgumentError("a prompt is one of reward=, goal= and demo=")
+    given = [x for x in (reward, task, goal, demo) if x is not None]
+    if len(given) != 1:
+      raise ArgumentError("a prompt is one of reward=, task=, goal= and demo=")
     z = np.empty(self.d, np.float32)
-    if reward is not None:
+    reward = task if reward is None else reward
+    if isinstance(reward, str):
+      check(lib.bfm_agent_prompt_text(self._handle, replica, reward.encode(), softmax, pointer(z)))
+    elif reward is not None:
       if obs is None:
-        raise ArgumentError("a reward needs the states it was given at: obs=")
+        raise ArgumentError("a reward in numbers needs the states it was given at: obs=")
       obs = self._obs(obs)
       reward = array(reward, (len(obs),), "reward")
       check(lib.bfm_agent_prompt_reward(self._handle, replica, len(obs), pointer(obs),
                                         pointer(reward), softmax, pointer(z)))
-      return z
-    states = (array(goal, (self.obs_dim,), "goal").reshape(1, -1) if goal is not None else
-              array(demo, ("rows", self.obs_dim), "demo"))
-    check(lib.bfm_agent_prompt_states(self._handle, replica, len(states), pointer(states),
-                                      pointer(z)))
+    elif isinstance(goal, str):
+      check(lib.bfm_agent_prompt_goal(self._handle, replica, goal.encode(), pointer(z), None, 0))
+    elif isinstance(goal, dict):
+      self._prompt_state(goal, replica, z)
+    elif isinstance(demo, (str, os.PathLike)):
+      check(lib.bfm_agent_prompt_demo(self._handle, replica, path_bytes(demo), pointer(z)))
+    else:
+      states = (array(goal, (self.obs_dim,), "goal").reshape(1, -1) if goal is not None else
+                array(demo, ("rows", self.obs_dim), "demo"))
+      check(lib.bfm_agent_prompt_states(self._handle, replica, len(states), pointer(states),
+                                        pointer(z)))
     return z
+
+  def _prompt_state(self, goal, replica, z):
+    sizes = sizes_of(self.env)
+    lengths = {"qpos": sizes.nq, "qvel": sizes.nv, "act": sizes.na}
+    if "qpos" not in goal or set(goal) - set(lengths):
+      raise ArgumentError("a goal state has qpos and may have qvel and act, not "
+                          + ", ".join(goal))
+    parts = {name: array(goal[name], (lengths[name],), name, np.float64) for name in goal}
+    check(lib.bfm_agent_prompt_state(self._handle, replica,
+                                     *(pointer(parts.get(name)) for name in lengths), pointer(z)))
 
   def act(self, obs, z, es=0, seed=0, step=0, replica=0):
     """Actions [N, act], or [act] of one observation; z is [d] or [N, d].
@@ -215,11 +266,34 @@ class Agent:
                             step, pointer(out)))
     return out.reshape(shape)
 
+  def evaluate(self, tasks, episodes=100, steps=0, es=0, seed=0, z=None, softmax=0.0, threads=0):
+    """Returns of whole episodes by task, {task: [episodes]}, or [R, episodes] with replicas.
+
+    tasks are names or expressions; z [tasks, d] ([R, tasks, d]) stands in for their prompts.
+    steps = 0: the domain's own length of an episode. Ctrl-C stops.
+    """
+    tasks = [tasks] if isinstance(tasks, str) else list(tasks)
+    if z is not None:
+      lead = () if self.replicas == 1 else (self.replicas,)
+      z = array(z, (*lead, len(tasks), self.d), "z")
+    returns = np.empty((self.replicas, len(tasks), episodes or 100))
+    plan = Evaluation(tasks=(ctypes.c_char_p * len(tasks))(*(task.encode() for task in tasks)),
+                      task_count=len(tasks), z=pointer(z), episodes=episodes, steps=steps, es=es,
+                      seed=seed, softmax=softmax, threads=threads)
+    check(lib.bfm_agent_evaluate(self._handle, ctypes.byref(plan), pointer(returns)))
+    return {task: returns[0, i] if self.replicas == 1 else returns[:, i]
+            for i, task in enumerate(tasks)}
+
   # ---------------------------------- files ------------------------------------------------------
 
   def save(self, path, replica=0):
     """Write the model of one replica: parameters and configuration."""
     check(lib.bfm_agent_save_model(self._handle, replica, path_bytes(path)))
+
+  def export(self, path, members=0, half=False, prompt_states=-1, replica=0):
+    """Write a smaller model: fewer members of F, bfloat16 parameters, fewer prompt states."""
+    check(lib.bfm_agent_export(self._handle, replica, path_bytes(path), members, half,
+                               prompt_states))
 
   def save_state(self, path):
     """Write everything needed to go on training: all replicas, the optimizer, the counters."""

@@ -232,7 +232,6 @@ static int nearest_state(bfm_agent *a, const Term *terms, int count, double *val
       distance[i] += off * off / count;
     }
   }
-  *best = 0;
   for (int64_t i = 1; i < n; i++) {
     if (distance[i] < distance[*best]) *best = i;
   }
@@ -243,7 +242,7 @@ int bfm_agent_prompt_goal(bfm_agent *a, int replica, const char *goal, float *z,
                           size_t size) {
   Term terms[GOAL_TERMS];
   int count;
-  int64_t best, n = a->prompt.count;
+  int64_t best = 0, n = a->prompt.count;
   TRY(need_states(a));
   TRY(parse_goal(goal, terms, &count));
   double *values = calloc((size_t)(n * (count + 1)), sizeof *values);

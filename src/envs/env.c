@@ -20,8 +20,8 @@ typedef struct {
   int count;
 } Compiled;
 
-#define COMPILED_MAX 32
-#define GROUPS_MAX 16
+#define COMPILED_MAX 128
+#define GROUPS_MAX 64
 
 // what rewards are wanted: one expression for each of some equal groups of environments. NULL: the
 // domain's own reward of steps

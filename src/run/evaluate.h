@@ -6,7 +6,6 @@
 #define BFM_RUN_EVALUATE_H
 
 #include "bfm.h"
-#include "envs/domain.h"
 
 // who acts: actions [rows, act] for observations [rows, obs] of one replica; z [rows, d] or NULL
 typedef int EvaluateAct(void *actor, int replica, int64_t rows, const float *obs, const float *z,
@@ -15,7 +14,8 @@ typedef int EvaluateAct(void *actor, int replica, int64_t rows, const float *obs
 typedef struct {
   EvaluateAct *act;
   void *actor;
-  const World *world;
+  const char *env;  // the domain
+  int64_t obs_dim, act_dim;
   int replicas;
   int64_t d;    // columns of z, 0: none
   int overlap;  // act and simulate at the same time
@@ -25,7 +25,7 @@ typedef struct {
 int evaluate(const Actor *actor, const bfm_evaluation *plan, double *returns);
 
 // uniform random actions, to compare with
-int evaluate_random(const World *world, const bfm_evaluation *plan, double *returns);
+int evaluate_random(const char *env, const bfm_evaluation *plan, double *returns);
 
 // mean and standard deviation of count values
 void mean_std(const double *values, int64_t count, double *mean, double *std);
