@@ -1,6 +1,7 @@
 // A file that appears whole or not at all. The temporary name carries the process id, so that two
 // processes never write into each other's file; the rename decides who was last.
 
+#define _GNU_SOURCE  // a rename that replaces nothing
 #include "core/newfile.h"
 
 #include <errno.h>
@@ -65,15 +66,26 @@ static int sync_folder(const char *path) {
   return bad ? -1 : 0;
 }
 
-int newfile_commit(NewFile *f) {
+// not every file system can refuse to replace
+static int move(const NewFile *f, unsigned flags) {
+  if (!flags) return rename(f->temporary, f->path);
+  int bad = renameat2(AT_FDCWD, f->temporary, AT_FDCWD, f->path, flags);
+  return bad && (errno == EINVAL || errno == ENOSYS) ? move(f, 0) : bad;
+}
+
+static int commit(NewFile *f, unsigned flags) {
   if (fsync(f->fd)) return failed(f, "write");
   int bad = close(f->fd);
   f->fd = -1;
   if (bad) return failed(f, "write");
-  if (rename(f->temporary, f->path)) return failed(f, "replace");
+  if (move(f, flags)) return failed(f, flags ? "create" : "replace");
   *f->temporary = 0;
   return sync_folder(f->path) ? failed(f, "sync the folder of") : BFM_OK;
 }
+
+int newfile_commit(NewFile *f) { return commit(f, 0); }
+
+int newfile_commit_new(NewFile *f) { return commit(f, RENAME_NOREPLACE); }
 
 void newfile_abandon(NewFile *f) {
   if (f->fd >= 0) close(f->fd);

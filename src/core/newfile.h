@@ -16,9 +16,10 @@ typedef struct {
 
 int newfile_open(NewFile *f, const char *path);
 
-// newfile_write and newfile_commit that fail have removed the temporary: nothing is left to do
+// newfile_write and the commits that fail have removed the temporary: nothing is left to do
 int newfile_write(NewFile *f, const void *bytes, size_t size);
 int newfile_commit(NewFile *f);
+int newfile_commit_new(NewFile *f);  // refused when another file has come to the path meanwhile
 void newfile_abandon(NewFile *f);
 
 #endif

@@ -16,7 +16,6 @@
 #include "data/hdf5.h"
 #include "data/npz.h"
 
-
 // ---------------------------------- rows in memory -----------------------------------------------
 
 // an array of the dataset, and the bytes of a row
@@ -114,13 +113,14 @@ static void drop_states(Dataset *data) {
 typedef struct {
   int64_t rows, obs_dim, act_dim;
   int64_t nq, nv, na;
-  int loose;  // its writer was stopped: tables may differ in their last rows
+  int64_t planned;  // -1: not written in a stream, where tables may differ in their last rows
   int has_next, has_timeouts, has_rewards;
 } Layout;
 
 static int check_rows(Layout *layout, const char *name, int64_t rows) {
-  if (layout->rows < 0 || (layout->loose && rows < layout->rows)) layout->rows = rows;
-  if (layout->loose || layout->rows == rows) return BFM_OK;
+  int loose = layout->planned >= 0;
+  if (layout->rows < 0 || (loose && rows < layout->rows)) layout->rows = rows;
+  if (loose || layout->rows == rows) return BFM_OK;
   return bfm_fail(BFM_BAD_FILE, "%s has %" PRId64 " rows, but observations has %" PRId64, name,
                   rows, layout->rows);
 }
@@ -156,7 +156,7 @@ static int check_states(hid_t file, Layout *layout) {
 
 static int read_layout(hid_t file, Layout *layout) {
   layout->rows = -1;
-  layout->loose = hdf5_attribute_number(file, "complete", 1) == 0;
+  layout->planned = hdf5_attribute_number(file, "planned_rows", -1);
   TRY(check_table(file, "observations", layout, &layout->obs_dim));
   TRY(check_table(file, "actions", layout, &layout->act_dim));
   TRY(check_column(file, "terminals", layout));
@@ -247,7 +247,7 @@ static int read_d4rl(Dataset *data, hid_t file, const char *first) {
     data->nv = layout.nv;
     data->na = layout.na;
   }
-  data->cut_short |= layout.loose;
+  data->cut_short |= layout.rows < layout.planned;
   if (layout.rows == 0) return BFM_OK;
 
   TRY(grow(data, data->count + layout.rows));

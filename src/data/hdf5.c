@@ -37,7 +37,6 @@ int hdf5_open(hid_t *file, const char *path) {
   if (H5Fis_hdf5(path) <= 0) return bfm_fail(BFM_BAD_FILE, "%s is not an HDF5 file", path);
 
   *file = H5Fopen(path, H5F_ACC_RDONLY, H5P_DEFAULT);
-  if (*file < 0) *file = H5Fopen(path, H5F_ACC_RDONLY | H5F_ACC_SWMR_READ, H5P_DEFAULT);
   if (*file < 0) {
     return bfm_fail(BFM_BAD_FILE, "%s cannot be opened: the HDF5 file is cut short or damaged",
                     path);
@@ -173,18 +172,21 @@ int hdf5_read_flags(hid_t file, const char *name, int64_t rows, uint8_t *out) {
 
 // ---------------------------------- attributes ---------------------------------------------------
 
-// a text of variable length is HDF5's to allocate, one of fixed length may lack its final zero
-static void read_text(hid_t attribute, hid_t type, char *out, size_t size) {
-  if (H5Tis_variable_str(type) > 0) {
-    char *text = NULL;
-    if (H5Aread(attribute, type, &text) >= 0 && text) snprintf(out, size, "%s", text);
-    if (text) H5free_memory(text);
-    return;
+// to be freed; NULL when it is no text. One of fixed length may lack its final zero
+static char *read_text(hid_t attribute) {
+  hid_t type = H5Aget_type(attribute), space = H5Aget_space(attribute);
+  char *text = NULL, *theirs = NULL;
+  if (H5Tget_class(type) == H5T_STRING && H5Sget_simple_extent_npoints(space) == 1) {
+    if (H5Tis_variable_str(type) > 0) {
+      if (H5Aread(attribute, type, &theirs) >= 0 && theirs) text = strdup(theirs);
+      if (theirs) H5free_memory(theirs);
+    } else if ((text = calloc(1, H5Tget_size(type) + 1)) && H5Aread(attribute, type, text) < 0) {
+      *text = 0;
+    }
   }
-  size_t length = H5Tget_size(type);
-  char *text = calloc(1, length + 1);
-  if (text && H5Aread(attribute, type, text) >= 0) snprintf(out, size, "%s", text);
-  free(text);
+  H5Sclose(space);
+  H5Tclose(type);
+  return text;
 }
 
 void hdf5_attribute(hid_t file, const char *name, char *out, size_t size) {
@@ -192,13 +194,61 @@ void hdf5_attribute(hid_t file, const char *name, char *out, size_t size) {
   if (H5Aexists(file, name) <= 0) return;
   hid_t attribute = H5Aopen(file, name, H5P_DEFAULT);
   if (attribute < 0) return;
-  hid_t type = H5Aget_type(attribute), space = H5Aget_space(attribute);
-  if (H5Tget_class(type) == H5T_STRING && H5Sget_simple_extent_npoints(space) == 1) {
-    read_text(attribute, type, out, size);
-  }
-  H5Sclose(space);
-  H5Tclose(type);
+  char *text = read_text(attribute);
+  if (text) snprintf(out, size, "%s", text);
+  free(text);
   H5Aclose(attribute);
+}
+
+// notes as one text, "name\0text\0name\0…"
+typedef struct {
+  char *bytes;
+  size_t size;
+  int count, missing;
+} Notes;
+
+static herr_t take_note(hid_t file, const char *name, const H5A_info_t *info, void *context) {
+  (void)info;
+  Notes *notes = context;
+  hid_t attribute = H5Aopen(file, name, H5P_DEFAULT);
+  char *text = attribute < 0 ? NULL : read_text(attribute);
+  if (attribute >= 0) H5Aclose(attribute);
+  if (!text) return 0;
+  size_t n = strlen(name) + 1, m = strlen(text) + 1;
+  char *larger = realloc(notes->bytes, notes->size + n + m);
+  if (larger) {
+    memcpy(larger + notes->size, name, n);
+    memcpy(larger + notes->size + n, text, m);
+    notes->bytes = larger;
+    notes->size += n + m;
+    notes->count++;
+  }
+  notes->missing |= !larger;
+  free(text);
+  return 0;
+}
+
+int hdf5_notes(hid_t file, Note **out, int *count) {
+  Notes notes = {0};
+  hsize_t at = 0;
+  H5Aiterate2(file, H5_INDEX_NAME, H5_ITER_INC, &at, take_note, &notes);
+  *count = notes.count;
+  *out = malloc((size_t)notes.count * sizeof **out + notes.size + 1);
+  if (!*out || notes.missing) {
+    free(notes.bytes);
+    free(*out);
+    *out = NULL;
+    return bfm_fail(BFM_NO_MEMORY, "no memory for the notes of a file");
+  }
+  char *p = (char *)(*out + notes.count);
+  if (notes.size) memcpy(p, notes.bytes, notes.size);
+  for (int i = 0; i < notes.count; i++) {
+    (*out)[i].name = p;
+    (*out)[i].text = p + strlen(p) + 1;
+    p = (char *)(*out)[i].text + strlen((*out)[i].text) + 1;
+  }
+  free(notes.bytes);
+  return BFM_OK;
 }
 
 int64_t hdf5_attribute_number(hid_t file, const char *name, int64_t fallback) {

@@ -4,6 +4,7 @@
 #ifndef BFM_DATA_HDF5_H
 #define BFM_DATA_HDF5_H
 
+#define H5_USE_110_API  // what newer libraries have under newer names
 #include <hdf5.h>
 #include <stdint.h>
 
@@ -17,7 +18,7 @@ typedef struct {
 Hdf5Errors hdf5_silence(void);
 void hdf5_restore(Hdf5Errors errors);
 
-// for reading; also a file that is being written, or whose writer was killed
+// for reading
 int hdf5_open(hid_t *file, const char *path);
 
 // whether the file has a dataset or group of this name
@@ -35,6 +36,12 @@ int hdf5_read_flags(hid_t file, const char *name, int64_t rows, uint8_t *out);
 
 // a text attribute of the file into out, empty when there is none
 void hdf5_attribute(hid_t file, const char *name, char *out, size_t size);
+
+// all text attributes of the file, to be freed in one piece
+typedef struct {
+  const char *name, *text;
+} Note;
+int hdf5_notes(hid_t file, Note **notes, int *count);
 
 // a whole number, or fallback when there is none
 int64_t hdf5_attribute_number(hid_t file, const char *name, int64_t fallback);

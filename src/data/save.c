@@ -67,13 +67,15 @@ static int write_file(const Dataset *data, const char *path, const uint8_t *keep
                       int part_count) {
   Table tables[WRITER_TABLES];
   for (int i = 0; i < part_count; i++) tables[i] = parts[i].table;
+  int64_t rows = 0;
+  for (int64_t i = 0; i < data->count; i++) rows += !keep || keep[i];
   Writer *writer;
-  TRY(writer_create(&writer, path, tables, part_count, (Note[]){{"env", data->env}}, 1));
+  TRY(writer_create(&writer, path, tables, part_count, rows, (Note[]){{"env", data->env}}, 1));
   int status = write_rows(writer, data, keep, parts, part_count);
   if (status)
     writer_abandon(writer);
   else
-    status = writer_close(writer, 1);
+    status = writer_close(writer);
   if (status) unlink(path);
   return status;
 }

@@ -1,11 +1,13 @@
-// A dataset file written in a stream. HDF5's single-writer mode orders its writes so that the file
-// on disk is consistent after each of them; what it points to grows at the end. That mode also marks
-// the file as open, a mark that would outlive a killed writer and keep other readers out: after each
-// flush it is taken off again. A lock, which dies with its process, keeps other writers out.
+// A dataset file written in a stream. HDF5 lays out the whole file once, under a temporary name: its
+// tables are contiguous, with room for the planned rows (a sparse file: room takes no disk), in the
+// oldest format, which has no checksums. From then on it is out of the game: rows are written to
+// their place, and a flush writes each table's number of rows into its header. That is one write
+// within a page, so a reader finds the old number or the new one whenever the writer dies.
 
 #define _GNU_SOURCE  // locks of an open file
 #include "data/writer.h"
 
+#include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -14,19 +16,27 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "data/hdf5.h"
+#include "core/newfile.h"
 
-#define CHUNK_ROWS 4096
+#define COPY_BYTES (1 << 20)
+
+#define HEADER_BYTES 512  // no table's header has more, and none lies across two pages
+
+// where a table is in the file
+typedef struct {
+  off_t rows, header;
+  uint8_t bytes[HEADER_BYTES];  // the header, of which two words change: in it, they are at
+  int length_at, address_at;    // the number of rows, the first row
+} Place;
 
 struct Writer {
   char *path;
-  int fd;  // for what HDF5 does not do: lock, unmark, sync
-  hid_t file;
+  int fd;
   Table tables[WRITER_TABLES];
-  hid_t handles[WRITER_TABLES];
+  Place places[WRITER_TABLES];
   int table_count;
-  int64_t rows;
-  int broken;  // a write failed
+  int64_t rows, planned;
+  int shown;  // the tables are not empty
 };
 
 static const size_t type_sizes[] = {
@@ -54,112 +64,198 @@ static hid_t type_of(ColumnType type) {
 }
 
 static int failed(const Writer *w, const char *what) {
-  return bfm_fail(BFM_IO, "cannot write %s of %s%s%s", what, w->path, errno ? ": " : "",
-                  errno ? strerror(errno) : "");
+  return bfm_fail(BFM_IO, "cannot write %s of %s: %s", what, w->path,
+                  strerror(errno ? errno : EIO));
 }
 
-// ---------------------------------- the mark of an open file -------------------------------------
+static int put(const Writer *w, const char *what, const void *bytes, size_t size, off_t at) {
+  const char *p = bytes;
+  while (size > 0) {
+    ssize_t n = pwrite(w->fd, p, size, at);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return failed(w, what);
+    p += n;
+    at += n;
+    size -= (size_t)n;
+  }
+  return BFM_OK;
+}
 
-#define SUPERBLOCK_WORDS 12  // of version 3, the last one the checksum of the others
-#define MARK_BYTE 11
+// HDF5 takes a table without rows that lies somewhere for a damaged one: only with its first rows
+// a table gets its address
+static int put_length(Writer *w, int i) {
+  Place *place = &w->places[i];
+  uint64_t rows = htole64((uint64_t)w->rows);
+  uint64_t address = w->rows ? htole64((uint64_t)place->rows) : UINT64_MAX;
+  memcpy(place->bytes + place->length_at, &rows, sizeof rows);
+  memcpy(place->bytes + place->address_at, &address, sizeof address);
+  int end = w->shown ? place->length_at : place->address_at;
+  return put(w, w->tables[i].name, place->bytes + place->length_at,
+             (size_t)(end - place->length_at) + sizeof rows, place->header + place->length_at);
+}
 
-static uint32_t rotate(uint32_t x, int k) { return x << k | x >> (32 - k); }
+// the first table last: nobody who goes by its length misses rows of another
+static int put_lengths(Writer *w) {
+  for (int i = w->table_count - 1; i >= 0; i--) TRY(put_length(w, i));
+  w->shown = w->rows > 0;
+  return BFM_OK;
+}
 
-// Jenkins' lookup3 of 44 bytes, which is what HDF5 protects its superblock with
-static uint32_t superblock_checksum(const uint32_t *w) {
-  static const int mix[6] = {4, 6, 8, 16, 19, 4}, final[7] = {14, 11, 25, 16, 4, 14, 24};
-  uint32_t x[3];
-  for (int i = 0; i < 3; i++) x[i] = 0xdeadbeef + 4 * (SUPERBLOCK_WORDS - 1);
+// ---------------------------------- where things are ---------------------------------------------
 
-  for (int block = 0; block < 3; block++) {
-    for (int i = 0; i < 3; i++) x[i] += w[3 * block + i];
-    for (int i = 0; i < 6; i++) {
-      uint32_t *a = &x[i % 3], *b = &x[(i + 1) % 3], *c = &x[(i + 2) % 3];
-      *a -= *c;
-      *a ^= rotate(*c, mix[i]);
-      *c += *b;
+enum { MESSAGE_SPACE = 1, MESSAGE_LAYOUT = 8 };
+
+// an object header of version 1 is a row of messages; those looked for are a dataspace of version 1
+// and a contiguous layout of version 3. 0: they are not there, or not where one write reaches both
+static int read_header(Place *place, int fd) {
+  const uint8_t *bytes = place->bytes;
+  ssize_t size = pread(fd, place->bytes, HEADER_BYTES, place->header);
+  place->length_at = place->address_at = 0;
+  if (size < 16 || bytes[0] != 1 || place->header % HEADER_BYTES) return 0;
+  for (ssize_t at = 16; at + 24 <= size;) {
+    const uint8_t *message = bytes + at + 8;
+    int type = bytes[at] | bytes[at + 1] << 8, length = bytes[at + 2] | bytes[at + 3] << 8;
+    if (type == MESSAGE_SPACE && message[0] == 1) place->length_at = (int)at + 16;
+    if (type == MESSAGE_LAYOUT && message[0] == 3 && message[1] == 1) {
+      place->address_at = (int)at + 10;
+      return place->length_at > 0;
     }
+    at += 8 + length;
   }
-  x[0] += w[9];
-  x[1] += w[10];
-  for (int i = 0; i < 7; i++) {
-    uint32_t *c = &x[(i + 2) % 3], *b = &x[(i + 1) % 3];
-    *c ^= *b;
-    *c -= rotate(*b, final[i]);
-  }
-  return x[2];
+  return 0;
 }
 
-// a superblock of another kind or with another checksum is left alone: bfm reads the file anyway
-static int unmark(const Writer *w) {
-  union {
-    uint32_t words[SUPERBLOCK_WORDS];
-    uint8_t bytes[4 * SUPERBLOCK_WORDS];
-  } block;
-  int bad = pread(w->fd, &block, sizeof block, 0) != sizeof block;
-  if (!bad && block.bytes[8] == 3 && block.bytes[MARK_BYTE] &&
-      superblock_checksum(block.words) == block.words[SUPERBLOCK_WORDS - 1]) {
-    block.bytes[MARK_BYTE] = 0;
-    block.words[SUPERBLOCK_WORDS - 1] = superblock_checksum(block.words);
-    bad = pwrite(w->fd, &block, sizeof block, 0) != sizeof block;
-  }
-  return bad ? failed(w, "the head") : BFM_OK;
+static int same_type(hid_t handle, ColumnType type) {
+  hid_t has = H5Dget_type(handle), wants = type_of(type);
+  int same = H5Tequal(has, wants) > 0;
+  H5Tclose(has);
+  H5Tclose(wants);
+  return same;
 }
 
-static int lock(Writer *w) {
+// find a table's place; the shortest one decides how many rows there are
+static int locate_table(Writer *w, hid_t file, int i) {
+  const Table *table = &w->tables[i];
+  int64_t rows = 0, columns = 0;
+  int axes = 0;
+  TRY(hdf5_shape(file, table->name, &rows, &columns, &axes));
+  hid_t handle = H5Dopen2(file, table->name, H5P_DEFAULT);
+  H5O_info_t info;
+  if (handle < 0 || H5Oget_info(handle, &info) < 0) {
+    H5Dclose(handle);
+    return bfm_fail(BFM_BAD_FILE, "%s cannot be opened", table->name);
+  }
+  w->places[i] = (Place){.rows = (off_t)H5Dget_offset(handle), .header = (off_t)info.addr};
+  hsize_t room = H5Dget_storage_size(handle) / table_row_bytes(table);
+  int same = same_type(handle, table->type) && axes == (table->columns ? 2 : 1) &&
+             (!table->columns || columns == table->columns);
+  H5Dclose(handle);
+  if (!same) {
+    return bfm_fail(BFM_BAD_FILE, "%s has another type or shape than it would be given",
+                    table->name);
+  }
+  if (!read_header(&w->places[i], w->fd) || (rows && room < (hsize_t)w->planned)) {
+    return bfm_fail(BFM_BAD_FILE, "%s is not laid out to grow; bfm data convert rewrites the file",
+                    table->name);
+  }
+  if (i == 0 || rows < w->rows) w->rows = rows;
+  return BFM_OK;
+}
+
+// of the file under this name, which w->fd has open; notes: NULL, or those it has, to be freed
+static int locate(Writer *w, const char *name, Note **notes, int *note_count) {
+  hid_t file;
+  TRY(hdf5_open(&file, name));
+  w->planned = hdf5_attribute_number(file, "planned_rows", 0);
+  int status = BFM_OK;
+  for (int i = 0; i < w->table_count && !status; i++) status = locate_table(w, file, i);
+  if (!status && notes) status = hdf5_notes(file, notes, note_count);
+  H5Fclose(file);
+  return status ? bfm_fail_prefix(status, "%s: ", w->path) : BFM_OK;
+}
+
+// a lock dies with its process. The file may have been replaced while it was being opened
+static int open_locked(Writer *w, const char *name) {
   struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
-  w->fd = open(w->path, O_RDWR | O_NONBLOCK | O_CLOEXEC);
+  struct stat mine, there;
+  w->fd = open(name, O_RDWR | O_NONBLOCK | O_CLOEXEC);
   if (w->fd < 0) return bfm_fail(BFM_IO, "cannot open %s: %s", w->path, strerror(errno));
-  if (!fcntl(w->fd, F_OFD_SETLK, &whole) || (errno != EAGAIN && errno != EACCES)) return BFM_OK;
+  int taken = fcntl(w->fd, F_OFD_SETLK, &whole) && (errno == EAGAIN || errno == EACCES);
+  if (!taken && !fstat(w->fd, &mine) && !stat(name, &there) && mine.st_ino == there.st_ino) {
+    return BFM_OK;
+  }
   return bfm_fail(BFM_IO, "another process is writing %s", w->path);
 }
 
-// ---------------------------------- tables -------------------------------------------------------
+// ---------------------------------- a new file ---------------------------------------------------
 
-// chunks are written whole, so the cache of a table holds two of them
-static hid_t table_access(const Table *table) {
-  hid_t access = H5Pcreate(H5P_DATASET_ACCESS);
-  H5Pset_chunk_cache(access, 101, 2 * CHUNK_ROWS * table_row_bytes(table), 1);
-  return access;
-}
-
-static hid_t create_table(hid_t file, const Table *table) {
-  int axes = table->columns ? 2 : 1;
-  hsize_t shape[2] = {0, (hsize_t)table->columns};
-  hsize_t most[2] = {H5S_UNLIMITED, (hsize_t)table->columns};
-  hsize_t chunk[2] = {CHUNK_ROWS, (hsize_t)table->columns};
-  hid_t type = type_of(table->type), space = H5Screate_simple(axes, shape, most);
+static int create_table(hid_t file, const Table *table, int64_t planned) {
+  hsize_t shape[2] = {(hsize_t)planned, (hsize_t)table->columns};
+  hid_t type = type_of(table->type), space = H5Screate_simple(table->columns ? 2 : 1, shape, NULL);
   hid_t layout = H5Pcreate(H5P_DATASET_CREATE), links = H5Pcreate(H5P_LINK_CREATE);
-  hid_t access = table_access(table);
-  H5Pset_chunk(layout, axes, chunk);
+  H5Pset_alloc_time(layout, H5D_ALLOC_TIME_EARLY);
+  H5Pset_fill_time(layout, H5D_FILL_TIME_NEVER);
   H5Pset_create_intermediate_group(links, 1);
-  hid_t handle = H5Dcreate2(file, table->name, type, space, links, layout, access);
-  H5Pclose(access);
+  hid_t handle = H5Dcreate2(file, table->name, type, space, links, layout, H5P_DEFAULT);
   H5Pclose(links);
   H5Pclose(layout);
   H5Sclose(space);
   H5Tclose(type);
-  return handle;
+  if (handle < 0) return bfm_fail(BFM_IO, "cannot create the table %s", table->name);
+  H5Dclose(handle);
+  return BFM_OK;
 }
 
-static int set_rows(const Writer *w, int i, int64_t rows) {
-  hsize_t shape[2] = {(hsize_t)rows, (hsize_t)w->tables[i].columns};
-  return H5Dset_extent(w->handles[i], shape) < 0 ? failed(w, w->tables[i].name) : BFM_OK;
+static int put_contents(const Writer *w, hid_t file, int64_t planned, const Note *notes,
+                        int note_count) {
+  for (int i = 0; i < note_count; i++) TRY(hdf5_put_text(file, notes[i].name, notes[i].text));
+  TRY(hdf5_put_text(file, "bfm", BFM_VERSION));
+  TRY(hdf5_put_number(file, "planned_rows", planned));
+  for (int i = 0; i < w->table_count; i++) TRY(create_table(file, &w->tables[i], planned));
+  return BFM_OK;
 }
 
-static int write_rows(const Writer *w, int i, int64_t rows, const void *values) {
-  const Table *table = &w->tables[i];
-  int axes = table->columns ? 2 : 1;
-  hsize_t start[2] = {(hsize_t)w->rows, 0}, count[2] = {(hsize_t)rows, (hsize_t)table->columns};
-  TRY(set_rows(w, i, w->rows + rows));
-  hid_t type = type_of(table->type), memory = H5Screate_simple(axes, count, NULL);
-  hid_t space = H5Dget_space(w->handles[i]);
-  H5Sselect_hyperslab(space, H5S_SELECT_SET, start, NULL, count, NULL);
-  int bad = H5Dwrite(w->handles[i], type, memory, space, H5P_DEFAULT, values) < 0;
-  H5Sclose(space);
-  H5Sclose(memory);
-  H5Tclose(type);
-  return bad ? failed(w, table->name) : BFM_OK;
+// the file as HDF5 makes it, with all planned rows
+static int lay_out(const Writer *w, const char *name, int64_t planned, const Note *notes,
+                   int note_count) {
+  hid_t access = H5Pcreate(H5P_FILE_ACCESS);
+  H5Pset_libver_bounds(access, H5F_LIBVER_EARLIEST, H5F_LIBVER_LATEST);
+  H5Pset_alignment(access, 1, HEADER_BYTES);
+  errno = 0;
+  hid_t file = H5Fcreate(name, H5F_ACC_TRUNC, H5P_DEFAULT, access);
+  H5Pclose(access);
+  int status =
+      file < 0 ? bfm_fail(BFM_IO, "cannot create %s: %s", w->path, strerror(errno ? errno : EIO))
+               : put_contents(w, file, planned, notes, note_count);
+  if (file >= 0 && H5Fclose(file) < 0 && !status) status = failed(w, "the head");
+  return status;
+}
+
+// whether the file system takes a file of this size is asked before HDF5 is
+static int check_room(const Writer *w, int fd, int64_t planned) {
+  double bytes = 1 << 16;
+  for (int i = 0; i < w->table_count; i++) {
+    bytes += (double)planned * (double)table_row_bytes(&w->tables[i]);
+  }
+  if (planned < 1) {
+    return bfm_fail(BFM_BAD_ARGUMENT, "%s cannot be planned for %" PRId64 " rows", w->path,
+                    planned);
+  }
+  if (bytes >= 0x1p62) errno = EFBIG;
+  if (bytes < 0x1p62 && !ftruncate(fd, (off_t)bytes)) return BFM_OK;
+  return bfm_fail(BFM_IO, "%s cannot be made for %" PRId64 " rows, %.1f GB: %s", w->path, planned,
+                  bytes / 1e9, strerror(errno));
+}
+
+// under the temporary name, to be committed; open, locked and without rows
+static int make_file(Writer *w, const NewFile *file, int64_t planned, const Note *notes,
+                     int note_count) {
+  TRY(check_room(w, file->fd, planned));
+  TRY(lay_out(w, file->temporary, planned, notes, note_count));
+  TRY(open_locked(w, file->temporary));
+  TRY(locate(w, file->temporary, NULL, NULL));
+  w->rows = w->shown = 0;
+  return put_lengths(w);
 }
 
 // ---------------------------------- life ---------------------------------------------------------
@@ -173,177 +269,128 @@ static int writer_new(Writer **out, const char *path, const Table *tables, int t
     return bfm_fail(BFM_NO_MEMORY, "no memory for a writer");
   }
   w->fd = -1;
-  w->file = H5I_INVALID_HID;
   w->table_count = table_count;
-  for (int i = 0; i < table_count; i++) {
-    w->tables[i] = tables[i];
-    w->handles[i] = H5I_INVALID_HID;
-  }
+  memcpy(w->tables, tables, (size_t)table_count * sizeof *tables);
   *out = w;
   return BFM_OK;
 }
 
-// closing is the last chance of a write to fail. After a failed one HDF5 would write a head that
-// speaks of what is not there: it is left alone, as a killed process leaves it
-static int close_all(Writer *w) {
-  int bad = 0;
-  if (w->broken) return 1;
-  for (int i = 0; i < w->table_count; i++) {
-    if (w->handles[i] >= 0) bad |= H5Dclose(w->handles[i]) < 0;
-  }
-  if (w->file >= 0) bad |= H5Fclose(w->file) < 0;
-  return bad;
-}
-
-static void writer_free(Writer *w) {
+void writer_abandon(Writer *w) {
+  if (!w) return;
   if (w->fd >= 0) close(w->fd);
   free(w->path);
   free(w);
 }
 
-void writer_abandon(Writer *w) {
-  if (!w) return;
-  Hdf5Errors errors = hdf5_silence();
-  close_all(w);
-  hdf5_restore(errors);
-  writer_free(w);
-}
-
-// the format of HDF5 1.10, which single-writer mode needs and h5py has read since 2016
-static hid_t file_access(void) {
-  hid_t access = H5Pcreate(H5P_FILE_ACCESS);
-  H5Pset_libver_bounds(access, H5F_LIBVER_V110, H5F_LIBVER_V110);
-  return access;
-}
-
-static int begin_stream(Writer *w) {
-  if (H5Fstart_swmr_write(w->file) < 0) return failed(w, "the head");
-  return writer_flush(w);
-}
-
-static int create(Writer *w, const Note *notes, int note_count) {
+static int create(Writer *w, int64_t planned, const Note *notes, int note_count) {
   struct stat info;
+  NewFile file;
   if (!lstat(w->path, &info)) return bfm_fail(BFM_IO, "%s is there already", w->path);
-  errno = 0;
-  hid_t access = file_access();
-  w->file = H5Fcreate(w->path, H5F_ACC_EXCL, H5P_DEFAULT, access);
-  H5Pclose(access);
-  if (w->file < 0) {
-    return bfm_fail(BFM_IO, "cannot create %s: %s", w->path, strerror(errno ? errno : EIO));
-  }
-  TRY(lock(w));
-  for (int i = 0; i < note_count; i++) TRY(hdf5_put_text(w->file, notes[i].name, notes[i].text));
-  TRY(hdf5_put_text(w->file, "bfm", BFM_VERSION));
-  TRY(hdf5_put_number(w->file, "complete", 0));
-  for (int i = 0; i < w->table_count; i++) {
-    w->handles[i] = create_table(w->file, &w->tables[i]);
-    if (w->handles[i] < 0) return failed(w, w->tables[i].name);
-  }
-  return begin_stream(w);
-}
-
-static int open_table(Writer *w, int i) {
-  const Table *table = &w->tables[i];
-  int64_t rows = 0, columns = 0;
-  int axes = 0;
-  TRY(hdf5_shape(w->file, table->name, &rows, &columns, &axes));
-  hid_t access = table_access(table);
-  w->handles[i] = H5Dopen2(w->file, table->name, access);
-  H5Pclose(access);
-  if (w->handles[i] < 0) return failed(w, table->name);
-
-  hid_t has = H5Dget_type(w->handles[i]), wants = type_of(table->type);
-  int same = H5Tequal(has, wants) > 0 && axes == (table->columns ? 2 : 1) &&
-             (!table->columns || columns == table->columns);
-  H5Tclose(has);
-  H5Tclose(wants);
-  if (!same) {
-    return bfm_fail(BFM_BAD_FILE, "%s of %s has another type or shape than it would be given",
-                    table->name, w->path);
-  }
-  if (i == 0 || rows < w->rows) w->rows = rows;
-  return BFM_OK;
-}
-
-static int resume(Writer *w) {
-  hid_t check;
-  TRY(lock(w));
-  TRY(unmark(w));
-  TRY(hdf5_open(&check, w->path));
-  H5Fclose(check);
-  hid_t access = file_access();
-  w->file = H5Fopen(w->path, H5F_ACC_RDWR, access);
-  H5Pclose(access);
-  if (w->file < 0) return failed(w, "more rows");
-  TRY(unmark(w));
-  for (int i = 0; i < w->table_count; i++) TRY(open_table(w, i));
-  for (int i = 0; i < w->table_count; i++) TRY(set_rows(w, i, w->rows));
-  TRY(hdf5_put_number(w->file, "complete", 0));
-  return begin_stream(w);
-}
-
-int writer_create(Writer **out, const char *path, const Table *tables, int table_count,
-                  const Note *notes, int note_count) {
-  TRY(writer_new(out, path, tables, table_count));
-  Hdf5Errors errors = hdf5_silence();
-  int status = create(*out, notes, note_count);
-  int made = (*out)->file >= 0;
-  if (status) {
-    writer_abandon(*out);
-    *out = NULL;
-    if (made) unlink(path);
-  }
-  hdf5_restore(errors);
+  TRY(newfile_open(&file, w->path));
+  int status = make_file(w, &file, planned, notes, note_count);
+  if (!status) return newfile_commit_new(&file);
+  newfile_abandon(&file);
   return status;
 }
 
-int writer_resume(Writer **out, const char *path, const Table *tables, int table_count) {
+static int copy_rows(const Writer *from, const Writer *to) {
+  char *buffer = malloc(COPY_BYTES);
+  if (!buffer) return bfm_fail(BFM_NO_MEMORY, "no memory for a block of rows");
+  int status = BFM_OK;
+  for (int i = 0; i < to->table_count; i++) {
+    off_t bytes = (off_t)(from->rows * (int64_t)table_row_bytes(&to->tables[i])), n;
+    for (off_t at = 0; at < bytes && !status; at += n) {
+      n = bytes - at < COPY_BYTES ? bytes - at : COPY_BYTES;
+      n = pread(from->fd, buffer, (size_t)n, from->places[i].rows + at);
+      if (n <= 0) {
+        status = bfm_fail(BFM_IO, "cannot read %s of %s", to->tables[i].name, from->path);
+      } else {
+        status = put(to, to->tables[i].name, buffer, (size_t)n, to->places[i].rows + at);
+      }
+    }
+  }
+  free(buffer);
+  return status;
+}
+
+// the same rows and notes in a file for another plan, which takes the place of this one
+static int rewrite(Writer *w, int64_t planned, const Note *notes, int note_count) {
+  NewFile file;
+  TRY(newfile_open(&file, w->path));
+  Writer old = *w;
+  w->fd = -1;
+  int status = make_file(w, &file, planned, notes, note_count);
+  if (!status) status = copy_rows(&old, w);
+  w->rows = old.rows;
+  if (!status) status = put_lengths(w);
+  if (!status)
+    status = newfile_commit(&file);
+  else
+    newfile_abandon(&file);
+  close(old.fd);
+  return status;
+}
+
+static int resume(Writer *w, int64_t planned) {
+  Note *notes = NULL;
+  int note_count = 0;
+  TRY(open_locked(w, w->path));
+  TRY(locate(w, w->path, &notes, &note_count));
+  if (planned < w->rows) planned = w->rows;
+  w->shown = w->rows > 0;
+  int status =
+      w->shown && planned == w->planned ? put_lengths(w) : rewrite(w, planned, notes, note_count);
+  free(notes);
+  return status;
+}
+
+int writer_create(Writer **out, const char *path, const Table *tables, int table_count,
+                  int64_t planned, const Note *notes, int note_count) {
   TRY(writer_new(out, path, tables, table_count));
   Hdf5Errors errors = hdf5_silence();
-  int status = resume(*out);
+  int status = create(*out, planned, notes, note_count);
+  hdf5_restore(errors);
   if (status) {
     writer_abandon(*out);
     *out = NULL;
   }
+  return status;
+}
+
+int writer_resume(Writer **out, const char *path, const Table *tables, int table_count,
+                  int64_t planned) {
+  TRY(writer_new(out, path, tables, table_count));
+  Hdf5Errors errors = hdf5_silence();
+  int status = resume(*out, planned);
   hdf5_restore(errors);
+  if (status) {
+    writer_abandon(*out);
+    *out = NULL;
+  }
   return status;
 }
 
 int64_t writer_rows(const Writer *w) { return w->rows; }
 
 int writer_append(Writer *w, int64_t rows, const void *const *values) {
-  Hdf5Errors errors = hdf5_silence();
-  int status = BFM_OK;
-  errno = 0;
-  for (int i = 0; i < w->table_count && !status && rows; i++) {
-    status = write_rows(w, i, rows, values[i]);
+  if (rows > w->planned - w->rows) {
+    return bfm_fail(BFM_BAD_ARGUMENT, "%s is planned for %" PRId64 " rows, not for %" PRId64,
+                    w->path, w->planned, w->rows + rows);
   }
-  if (!status) w->rows += rows;
-  w->broken |= status != BFM_OK;
-  hdf5_restore(errors);
-  return status;
+  for (int i = 0; i < w->table_count; i++) {
+    int64_t bytes = (int64_t)table_row_bytes(&w->tables[i]);
+    TRY(put(w, w->tables[i].name, values[i], (size_t)(rows * bytes),
+            w->places[i].rows + (off_t)(w->rows * bytes)));
+  }
+  w->rows += rows;
+  return BFM_OK;
 }
 
-int writer_flush(Writer *w) {
-  Hdf5Errors errors = hdf5_silence();
-  errno = 0;
-  int status = H5Fflush(w->file, H5F_SCOPE_LOCAL) < 0 ? failed(w, "rows") : BFM_OK;
-  w->broken |= status != BFM_OK;
-  hdf5_restore(errors);
-  return status ? status : unmark(w);
-}
+int writer_flush(Writer *w) { return put_lengths(w); }
 
-int writer_close(Writer *w, int complete) {
-  Hdf5Errors errors = hdf5_silence();
-  int status = writer_flush(w);
-  if (!status && complete) {
-    status = hdf5_put_number(w->file, "complete", 1);
-    if (!status) status = writer_flush(w);
-  }
-  errno = 0;
-  if (close_all(w) && !status) status = failed(w, "the end");
-  if (fsync(w->fd) && !status) status = failed(w, "the end");
-  hdf5_restore(errors);
-  writer_free(w);
+int writer_close(Writer *w) {
+  int status = put_lengths(w);
+  if (!status && fsync(w->fd)) status = failed(w, "the end");
+  writer_abandon(w);
   return status;
 }

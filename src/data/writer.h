@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "core/status.h"
+#include "data/hdf5.h"
 
 typedef struct Writer Writer;
 
@@ -21,22 +22,18 @@ typedef struct {
   int64_t columns;
 } Table;
 
-// a text attribute of the file
-typedef struct {
-  const char *name, *text;
-} Note;
-
 // bytes of a row of the table in memory
 size_t table_row_bytes(const Table *table);
 
-// a new file, refused when the path is taken. Beside the notes it says "bfm" (the version) and
-// "complete" (0)
+// a new file with room for the planned rows, refused when the path is taken. Beside the notes it
+// says "bfm" (the version) and "planned_rows": it is complete when they are there
 int writer_create(Writer **writer, const char *path, const Table *tables, int table_count,
-                  const Note *notes, int note_count);
+                  int64_t planned, const Note *notes, int note_count);
 
 // go on with a file that was cut off or completed; its tables must be these, and are cut to the
-// shortest
-int writer_resume(Writer **writer, const char *path, const Table *tables, int table_count);
+// shortest. Another plan than the file's rewrites it, with its notes
+int writer_resume(Writer **writer, const char *path, const Table *tables, int table_count,
+                  int64_t planned);
 
 int64_t writer_rows(const Writer *writer);
 
@@ -46,8 +43,8 @@ int writer_append(Writer *writer, int64_t rows, const void *const *values);
 // make all rows visible to readers, and safe from the end of this process
 int writer_flush(Writer *writer);
 
-// close the file, after a flush to the disk; complete: say so in it. Frees the writer in any case
-int writer_close(Writer *writer, int complete);
+// close the file, after a flush to the disk. Frees the writer in any case
+int writer_close(Writer *writer);
 
 // after a failure: let go of the file, which keeps what was flushed
 void writer_abandon(Writer *writer);

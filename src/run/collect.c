@@ -298,7 +298,7 @@ static int collect(Collection *c, Progress *progress) {
   Writer *writer = c->writer;
   int done = c->rows >= c->options.steps;
   c->writer = NULL;
-  TRY(writer_close(writer, done));
+  TRY(writer_close(writer));
   if (done) return BFM_OK;
   return bfm_fail(BFM_INTERRUPTED,
                   "stopped at transition %" PRId64 " of %" PRId64
@@ -354,8 +354,8 @@ static int create_file(Collection *c) {
     const Note notes[] = {{"env", c->env_name}, {"collector", explorers[c->options.with].name},
                           {"options", options}, {"task", c->options.task},
                           {"tasks", tasks},     {"sources", sources}};
-    status = writer_create(&c->writer, c->plan.path, c->tables, c->table_count, notes,
-                           sizeof notes / sizeof *notes);
+    status = writer_create(&c->writer, c->plan.path, c->tables, c->table_count, c->options.steps,
+                           notes, sizeof notes / sizeof *notes);
   }
   free(options);
   free(tasks);
@@ -374,6 +374,8 @@ static int read_notes(Collection *c, hid_t file) {
   if (options_from_json(collect_options, &c->options, options)) {
     return bfm_fail_prefix(BFM_BAD_FILE, "%s: its options are damaged: ", c->plan.path);
   }
+  // the plan of the last resume
+  c->options.steps = hdf5_attribute_number(file, "planned_rows", c->options.steps);
   if (c->plan.env && strcmp(c->plan.env, env)) {
     return bfm_fail(BFM_BAD_ARGUMENT, "%s is of %s, not of %s", c->plan.path, env, c->plan.env);
   }
@@ -417,7 +419,7 @@ static int open_resumed(Collection *c) {
   // initial states must not repeat those of the episodes that are there
   uint64_t seed = (uint64_t)c->options.seed + 0x9E3779B97F4A7C15u * (uint64_t)(last + 1);
   TRY(make_env(c, seed));
-  TRY(writer_resume(&c->writer, c->plan.path, c->tables, c->table_count));
+  TRY(writer_resume(&c->writer, c->plan.path, c->tables, c->table_count, c->options.steps));
   c->at = last / c->n + (last >= 0);
   return BFM_OK;
 }

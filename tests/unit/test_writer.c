@@ -1,6 +1,7 @@
 // The streaming writer: rows come back as they were appended, a writer that dies leaves a sound
 // file, nothing is overwritten and no file has two writers.
 
+#include <dirent.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -16,6 +17,7 @@
 #include "data/writer.h"
 
 #define ROWS_MAX 1000
+#define PLAN 1000000000
 
 static char folder[] = "/tmp/bfm-writer-XXXXXX", path[64];
 
@@ -32,17 +34,19 @@ static int setup(void **state) {
   return 0;
 }
 
-static int teardown(void **state) {
-  (void)state;
-  unlink(path);
-  return rmdir(folder);
-}
-
+// a killed writer may leave a file under a temporary name
 static int fresh(void **state) {
   (void)state;
-  unlink(path);
-  return 0;
+  DIR *files = opendir(folder);
+  char name[512];
+  for (struct dirent *entry; files && (entry = readdir(files));) {
+    snprintf(name, sizeof name, "%s/%s", folder, entry->d_name);
+    if (*entry->d_name != '.') unlink(name);
+  }
+  return files ? closedir(files) : -1;
 }
+
+static int teardown(void **state) { return fresh(state) | rmdir(folder); }
 
 static int append(Writer *writer, int rows) {
   static float obs[3 * ROWS_MAX];
@@ -59,13 +63,13 @@ static int append(Writer *writer, int rows) {
   return writer_append(writer, rows, (const void *const[]){obs, terminals, qpos, steps});
 }
 
-// rows in the file, all of which must hold what append gave them; *complete as the file says. A kill
-// in the midst of a flush leaves tables of different lengths: the shortest counts
-static int64_t check(int64_t *complete) {
+// rows in the file, all of which must hold what append gave them. A kill in the midst of a flush
+// leaves tables of different lengths: the shortest counts
+static int64_t check(int64_t planned) {
   hid_t file;
   int64_t rows = INT64_MAX;
   assert_int_equal(hdf5_open(&file, path), BFM_OK);
-  *complete = hdf5_attribute_number(file, "complete", -1);
+  assert_int_equal(hdf5_attribute_number(file, "planned_rows", -1), planned);
   for (int i = 0; i < TABLE_COUNT; i++) {
     int64_t has = 0, columns;
     int axes;
@@ -93,76 +97,129 @@ static int64_t check(int64_t *complete) {
 
 static void test_stream_and_resume(void **state) {
   (void)state;
-  Writer *writer;
-  int64_t complete;
-  const Note notes[] = {{"env", "walker"}};
-  assert_int_equal(writer_create(&writer, path, tables, TABLE_COUNT, notes, 1), BFM_OK);
+  Writer *writer, *second;
+  const Note notes[] = {{"env", "walker"}, {"options", "{}"}};
+  assert_int_equal(writer_create(&writer, path, tables, TABLE_COUNT, 10000, notes, 2), BFM_OK);
+  assert_int_equal(check(10000), 0);
   for (int i = 0; i < 20; i++) assert_int_equal(append(writer, 1 + 49 * i), BFM_OK);
+  assert_int_equal(check(10000), 0);
   assert_int_equal(writer_flush(writer), BFM_OK);
-  assert_int_equal(check(&complete), 9330);  // while it is open
-  assert_int_equal(complete, 0);
-  Writer *second;
-  assert_int_equal(writer_resume(&second, path, tables, TABLE_COUNT), BFM_IO);
+  assert_int_equal(check(10000), 9330);  // while it is open
+  assert_int_equal(writer_resume(&second, path, tables, TABLE_COUNT, 10000), BFM_IO);
   assert_non_null(strstr(bfm_error(), "another process is writing"));
-  assert_int_equal(writer_close(writer, 0), BFM_OK);
+  assert_int_equal(append(writer, 671), BFM_BAD_ARGUMENT);
+  assert_non_null(strstr(bfm_error(), "planned for 10000 rows, not for 10001"));
+  assert_int_equal(writer_close(writer), BFM_OK);
 
-  assert_int_equal(writer_resume(&writer, path, tables, TABLE_COUNT), BFM_OK);
-  assert_int_equal(writer_rows(writer), 9330);
-  assert_int_equal(append(writer, 1000), BFM_OK);
-  assert_int_equal(writer_close(writer, 1), BFM_OK);
-  assert_int_equal(check(&complete), 10330);
-  assert_int_equal(complete, 1);
+  // the same plan, a larger one, a smaller one, one that is too small
+  static const int64_t plans[] = {10000, 10000, 12000, 11000, 10};
+  static const int rows[] = {500, 170, 900, 50, 0};
+  for (int64_t i = 0, there = 9330; i < 5; i++) {
+    assert_int_equal(writer_resume(&writer, path, tables, TABLE_COUNT, plans[i]), BFM_OK);
+    assert_int_equal(writer_rows(writer), there);
+    assert_int_equal(append(writer, rows[i]), BFM_OK);
+    assert_int_equal(writer_close(writer), BFM_OK);
+    there += rows[i];
+    assert_int_equal(check(plans[i] < there ? there : plans[i]), there);
+  }
+  hid_t file;
+  char text[16];
+  assert_int_equal(hdf5_open(&file, path), BFM_OK);
+  hdf5_attribute(file, "options", text, sizeof text);
+  assert_string_equal(text, "{}");
+  H5Fclose(file);
 }
 
-static void write_forever(int report) {
+// flushes as often as it can; every resume changes the plan, so that the file is rewritten
+static void write_forever(int64_t planned, int report) {
   Writer *writer;
   int there = !access(path, F_OK);
-  int status = there ? writer_resume(&writer, path, tables, TABLE_COUNT)
-                     : writer_create(&writer, path, tables, TABLE_COUNT, NULL, 0);
+  int status = there ? writer_resume(&writer, path, tables, TABLE_COUNT, planned)
+                     : writer_create(&writer, path, tables, TABLE_COUNT, planned, NULL, 0);
   for (int i = 0; !status; i++) {
-    status = append(writer, 1 + (37 * i) % ROWS_MAX);
-    if (!status && i % 10 == 0) status = writer_flush(writer);
     int64_t rows = writer_rows(writer);
-    if (i % 10 == 0 && write(report, &rows, sizeof rows) != sizeof rows) status = BFM_IO;
+    if (write(report, &rows, sizeof rows) != sizeof rows) status = BFM_IO;
+    if (!status) status = append(writer, 1 + (37 * i) % ROWS_MAX);
+    if (!status) status = writer_flush(writer);
   }
   _exit(status);
 }
 
+// every third is killed at its start, where files are made and rewritten
 static void test_killed_writers(void **state) {
-  (void)state;
-  for (int kills = 0; kills < 12; kills++) {
+  int64_t planned = 0, flushed = 0;
+  for (int kills = 0; kills < 36; kills++) {
     int report[2];
-    int64_t flushed = 0, rows, complete;
+    int64_t rows;
+    if (kills % 12 == 0) {
+      fresh(state);
+      planned = flushed = 0;
+    }
     assert_int_equal(pipe(report), 0);
     pid_t child = fork();
-    if (!child) write_forever(report[1]);
+    if (!child) write_forever(PLAN + kills, report[1]);
     close(report[1]);
-    assert_int_equal(read(report[0], &flushed, sizeof flushed), sizeof flushed);
-    usleep(997 * (unsigned)(kills % 5));
+    int at_start = kills % 3 == 0;
+    if (!at_start) assert_int_equal(read(report[0], &rows, sizeof rows), sizeof rows);
+    usleep((at_start ? 397 : 997) * (unsigned)(kills % 7));
     kill(child, SIGKILL);
     waitpid(child, NULL, 0);
     while (read(report[0], &rows, sizeof rows) == sizeof rows) flushed = rows;
     close(report[0]);
-    assert_true(check(&complete) >= flushed);
-    assert_int_equal(complete, 0);
+
+    hid_t file;
+    if (access(path, F_OK)) continue;
+    assert_int_equal(hdf5_open(&file, path), BFM_OK);
+    rows = hdf5_attribute_number(file, "planned_rows", -1);
+    H5Fclose(file);
+    assert_true(rows == PLAN + kills || (at_start && rows == planned));
+    planned = rows;
+    assert_true(check(planned) >= flushed);
   }
 }
 
 static void test_refusals(void **state) {
   (void)state;
   Writer *writer;
-  assert_int_equal(writer_create(&writer, path, tables, TABLE_COUNT, NULL, 0), BFM_OK);
+  assert_int_equal(writer_create(&writer, path, tables, TABLE_COUNT, 5, NULL, 0), BFM_OK);
   assert_int_equal(append(writer, 5), BFM_OK);
-  assert_int_equal(writer_close(writer, 1), BFM_OK);
-  assert_int_equal(writer_create(&writer, path, tables, TABLE_COUNT, NULL, 0), BFM_IO);
+  assert_int_equal(writer_close(writer), BFM_OK);
+  assert_int_equal(writer_create(&writer, path, tables, TABLE_COUNT, 5, NULL, 0), BFM_IO);
   assert_non_null(strstr(bfm_error(), "there already"));
   Table wider[] = {{"observations", COLUMN_F32, 4}}, other[] = {{"observations", COLUMN_F64, 3}};
-  assert_int_equal(writer_resume(&writer, path, wider, 1), BFM_BAD_FILE);
-  assert_int_equal(writer_resume(&writer, path, other, 1), BFM_BAD_FILE);
+  assert_int_equal(writer_resume(&writer, path, wider, 1, 5), BFM_BAD_FILE);
+  assert_int_equal(writer_resume(&writer, path, other, 1, 5), BFM_BAD_FILE);
   assert_non_null(strstr(bfm_error(), "another type or shape"));
-  assert_int_equal(writer_create(&writer, "/nonexistent/x.h5", tables, 1, NULL, 0), BFM_IO);
-  int64_t complete;
-  assert_int_equal(check(&complete), 5);
+  assert_int_equal(writer_create(&writer, "/nonexistent/x.h5", tables, 1, 5, NULL, 0), BFM_IO);
+  assert_int_equal(check(5), 5);
+
+  fresh(state);
+  assert_int_equal(writer_create(&writer, path, tables, 4, 0, NULL, 0), BFM_BAD_ARGUMENT);
+  assert_non_null(strstr(bfm_error(), "0 rows"));
+  assert_int_equal(writer_create(&writer, path, tables, 4, INT64_MAX / 37, NULL, 0), BFM_IO);
+  assert_non_null(strstr(bfm_error(), "249280325320399346 rows"));
+  assert_int_equal(access(path, F_OK), -1);
+}
+
+// a file of HDF5's newer formats, or in chunks, has its lengths and rows elsewhere
+static void test_files_of_others(void **state) {
+  (void)state;
+  for (int chunked = 0; chunked < 2; chunked++) {
+    hid_t access = H5Pcreate(H5P_FILE_ACCESS), layout = H5Pcreate(H5P_DATASET_CREATE);
+    if (!chunked) H5Pset_libver_bounds(access, H5F_LIBVER_V110, H5F_LIBVER_V110);
+    if (chunked) H5Pset_chunk(layout, 2, (hsize_t[]){2, 3});
+    hid_t file = H5Fcreate(path, H5F_ACC_TRUNC, H5P_DEFAULT, access);
+    hid_t space = H5Screate_simple(2, (hsize_t[]){4, 3}, NULL);
+    H5Dclose(
+        H5Dcreate2(file, "observations", H5T_IEEE_F32LE, space, H5P_DEFAULT, layout, H5P_DEFAULT));
+    H5Sclose(space);
+    H5Fclose(file);
+    H5Pclose(access);
+    H5Pclose(layout);
+    Writer *writer;
+    assert_int_equal(writer_resume(&writer, path, tables, 1, 5), BFM_BAD_FILE);
+    assert_non_null(strstr(bfm_error(), "observations is not laid out to grow"));
+  }
 }
 
 int main(void) {
@@ -170,6 +227,7 @@ int main(void) {
       cmocka_unit_test_setup(test_stream_and_resume, fresh),
       cmocka_unit_test_setup(test_killed_writers, fresh),
       cmocka_unit_test_setup(test_refusals, fresh),
+      cmocka_unit_test_setup(test_files_of_others, fresh),
   };
   return cmocka_run_group_tests(tests, setup, teardown);
 }
