@@ -33,6 +33,8 @@ const Option agent_options[] = {
      "members of F: whole networks, or heads on one"},
     {"members", OPTION_INT, AT(members), "2", 1, 8, NULL, "members M of F"},
     {"b-norm", OPTION_BOOL, AT(b_norm), "on", 0, 0, NULL, "scale each block of B to norm sqrt(d_k)"},
+    {"f-norm", OPTION_BOOL, AT(f_norm), "off", 0, 0, NULL, "layer norm in the trunk of F"},
+    {"pi-norm", OPTION_BOOL, AT(pi_norm), "off", 0, 0, NULL, "layer norm in the trunk of pi"},
     {"weights", OPTION_CHOICE, AT(weights), "iwis", 0, 0, "iwis|wis",
      "importance weights of advantage weighting"},
     {"beta", OPTION_REAL, AT(beta), "10", 1e-6, 1e9, NULL, "temperature of advantage weighting"},

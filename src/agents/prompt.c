@@ -51,8 +51,10 @@ static Tape chunk_tape(const Prompt *p, int64_t at) {
   Tape tape = p->tape;
   if (at >= p->kept) return tape;
   tape.pre[1] = tape.act[1] = (char *)p->act + hidden;
-  tape.cat = (char *)p->cat + at * 2 * net->feat * type_size(p->agent->ops->type);
-  for (int i = 0; i < net->layers; i++) tape.trunk[i] = (char *)p->trunk[i] + hidden;
+  tape.x[0] = tape.x_pre[0] = (char *)p->cat + at * 2 * net->feat * type_size(p->agent->ops->type);
+  for (int i = 0; i < net->layers; i++) {
+    tape.x[i + 1] = tape.x_pre[i + 1] = (char *)p->trunk[i] + hidden;
+  }
   return tape;
 }
 

@@ -75,17 +75,24 @@ static int64_t scratch_size(const Linear *l) {
   return l->out * l->in + PANEL * (l->out < l->in ? l->out : l->in);
 }
 
+static void unit_gains(const Net *net, const LayerNorm *norm, float *values) {
+  int64_t count = net->replicas * net->body * norm->width;
+  for (int64_t i = 0; i < count; i++) values[norm->gain + i] = 1;
+}
+
 int net_init(const Net *net, const uint64_t *seeds, uint64_t number, float *values) {
   memset(values, 0, net->count * sizeof *values);
   const Linear *linears[4 + NET_MAX_LAYERS + 1];
   int count = 0;
-  for (int b = 0; b < 2; b++) {
+  for (int b = 0; b < net_branches(net); b++) {
     linears[count++] = &net->branch_in[b];
     linears[count++] = &net->branch_out[b];
-    int64_t gains = net->replicas * net->body * net->hidden;
-    for (int64_t i = 0; i < gains; i++) values[net->gain[b] + i] = 1;
+    unit_gains(net, &net->branch_norm[b], values);
   }
-  for (int i = 0; i <= net->layers; i++) linears[count++] = &net->trunk[i];
+  for (int i = 0; i <= net->layers; i++) {
+    linears[count++] = &net->trunk[i];
+    unit_gains(net, &net->trunk_norm[i], values);
+  }
 
   int64_t most = 0;
   for (int l = 0; l < count; l++) most = scratch_size(linears[l]) > most ? scratch_size(linears[l]) : most;

@@ -16,20 +16,29 @@ static void place(const Net *net, Linear *l, int64_t in, int64_t out, int member
   *at += (int64_t)net->replicas * members * out;
 }
 
+static void place_norm(const Net *net, LayerNorm *norm, int64_t width, int64_t *at) {
+  *norm = (LayerNorm){.width = width, .gain = *at, .shift = *at + net->replicas * net->body * width};
+  *at = norm->shift + net->replicas * net->body * width;
+}
+
+// of what layer i of the trunk sees
+static int64_t trunk_width(const Net *net, int i) {
+  return i ? net->hidden : net_branches(net) * net->feat;
+}
+
 void net_layout(Net *net) {
   int64_t at = 0;
-  for (int b = 0; b < 2; b++) {
+  for (int b = 0; b < net_branches(net); b++) {
     place(net, &net->branch_in[b], net->in[b], net->hidden, net->body, &at);
-    net->gain[b] = at;
-    at += net->replicas * net->body * net->hidden;
-    net->shift[b] = at;
-    at += net->replicas * net->body * net->hidden;
+    place_norm(net, &net->branch_norm[b], net->hidden, &at);
     place(net, &net->branch_out[b], net->hidden, net->feat, net->body, &at);
   }
+  place_norm(net, &net->trunk_norm[0], net->feat_norm ? net->feat : 0, &at);
   for (int i = 0; i < net->layers; i++) {
-    place(net, &net->trunk[i], i ? net->hidden : 2 * net->feat, net->hidden, net->body, &at);
+    place(net, &net->trunk[i], trunk_width(net, i), net->hidden, net->body, &at);
+    place_norm(net, &net->trunk_norm[i + 1], net->norm ? net->hidden : 0, &at);
   }
-  place(net, &net->trunk[net->layers], net->hidden, net->out, net->heads, &at);
+  place(net, &net->trunk[net->layers], trunk_width(net, net->layers), net->out, net->heads, &at);
   net->count = at;
 }
 
@@ -45,26 +54,37 @@ static void add_tensor(NetTensor *t, int *n, const char *net, const char *part, 
   t->count = members * out * (in ? in : 1);
 }
 
+static void add_linear(NetTensor *t, int *n, const char *net, const char *part, const Linear *l) {
+  add_tensor(t, n, net, part, "weight", l->members, l->out, l->in, l->weight);
+  add_tensor(t, n, net, part, "bias", l->members, l->out, 0, l->bias);
+}
+
+static void add_norm(NetTensor *t, int *n, const char *net, const char *part, int members,
+                     const LayerNorm *norm) {
+  if (!norm->width) return;
+  add_tensor(t, n, net, part, "weight", members, norm->width, 0, norm->gain);
+  add_tensor(t, n, net, part, "bias", members, norm->width, 0, norm->shift);
+}
+
 int net_tensors(const Net *net, const char *name, NetTensor *t) {
   int n = 0;
   char part[32];
-  for (int b = 0; b < 2; b++) {
-    const Linear *in = &net->branch_in[b], *out = &net->branch_out[b];
+  for (int b = 0; b < net_branches(net); b++) {
     snprintf(part, sizeof part, "%s.in", net->branch[b]);
-    add_tensor(t, &n, name, part, "weight", net->body, in->out, in->in, in->weight);
-    add_tensor(t, &n, name, part, "bias", net->body, in->out, 0, in->bias);
+    add_linear(t, &n, name, part, &net->branch_in[b]);
     snprintf(part, sizeof part, "%s.norm", net->branch[b]);
-    add_tensor(t, &n, name, part, "weight", net->body, net->hidden, 0, net->gain[b]);
-    add_tensor(t, &n, name, part, "bias", net->body, net->hidden, 0, net->shift[b]);
+    add_norm(t, &n, name, part, net->body, &net->branch_norm[b]);
     snprintf(part, sizeof part, "%s.out", net->branch[b]);
-    add_tensor(t, &n, name, part, "weight", net->body, out->out, out->in, out->weight);
-    add_tensor(t, &n, name, part, "bias", net->body, out->out, 0, out->bias);
+    add_linear(t, &n, name, part, &net->branch_out[b]);
   }
+  snprintf(part, sizeof part, "%s.out.norm", net->branch[0]);
+  add_norm(t, &n, name, part, net->body, &net->trunk_norm[0]);
   for (int i = 0; i <= net->layers; i++) {
-    const Linear *l = &net->trunk[i];
     snprintf(part, sizeof part, "trunk.%d", i);
-    add_tensor(t, &n, name, part, "weight", l->members, l->out, l->in, l->weight);
-    add_tensor(t, &n, name, part, "bias", l->members, l->out, 0, l->bias);
+    add_linear(t, &n, name, part, &net->trunk[i]);
+    if (i == net->layers) break;
+    snprintf(part, sizeof part, "trunk.%d.norm", i);
+    add_norm(t, &n, name, part, net->body, &net->trunk_norm[i + 1]);
   }
   return n;
 }
@@ -73,26 +93,35 @@ void tape_layout(Tape *tape, const Net *net, Type type, TapeKind kind, int repli
                  Arena *arena) {
   int64_t body = (int64_t)replicas * net->body * rows, heads = (int64_t)replicas * net->heads * rows;
   size_t size = type_size(type);
-  int64_t wide = net->hidden;
   *tape = (Tape){.replicas = replicas, .rows = rows};
-  for (int b = 0; b < 2; b++) {
+  for (int b = 0; b < net_branches(net); b++) {
     tape->in[b] = arena_take(arena, body * net->in[b] * size);
     tape->act[b] = arena_take(arena, body * net->hidden * size);
     tape->pre[b] = kind == TAPE_TRAIN ? arena_take(arena, body * net->hidden * size) : tape->act[b];
     tape->stats[b] = arena_take(arena, body * net->blocks * 2 * sizeof(float));
   }
-  tape->cat = arena_take(arena, body * 2 * net->feat * size);
-  for (int i = 0; i < net->layers; i++) tape->trunk[i] = arena_take(arena, body * wide * size);
+  for (int i = 0; i <= net->layers; i++) {
+    int own = kind == TAPE_TRAIN && net->trunk_norm[i].width;
+    tape->x[i] = arena_take(arena, body * trunk_width(net, i) * size);
+    tape->x_pre[i] = own ? arena_take(arena, body * trunk_width(net, i) * size) : tape->x[i];
+    if (net->trunk_norm[i].width) {
+      tape->x_stats[i] = arena_take(arena, body * net->blocks * 2 * sizeof(float));
+    }
+  }
   tape->out = arena_take(arena, heads * net->out * sizeof(float));
   if (kind == TAPE_INFER) return;
 
   tape->dout = arena_take(arena, heads * net->out * size);
-  for (int i = 0; i < net->layers; i++) tape->dtrunk[i] = arena_take(arena, body * wide * size);
-  tape->dcat = arena_take(arena, body * 2 * net->feat * size);
-  for (int b = 0; b < 2; b++) tape->dact[b] = arena_take(arena, body * wide * size);
-  tape->din = arena_take(arena, body * net->in[0] * size);
+  for (int i = 0; i <= net->layers; i++) {
+    tape->dx[i] = arena_take(arena, body * trunk_width(net, i) * size);
+  }
+  int64_t wide = net->hidden > net->feat ? net->hidden : net->feat;
   int64_t scratch = norm_scratch(replicas * net->body, rows, wide) * sizeof(float);
-  for (int b = 0; b < 2; b++) tape->scratch[b] = arena_take(arena, scratch);
+  for (int b = 0; b < net_branches(net); b++) {
+    tape->dact[b] = arena_take(arena, body * net->hidden * size);
+    tape->scratch[b] = arena_take(arena, scratch);
+  }
+  tape->din = arena_take(arena, body * net->in[0] * size);
 }
 
 // ------------------------------- pieces of a pass ------------------------------------------------
@@ -200,9 +229,55 @@ static void linear_back(const Run *run, const Linear *l, const void *dy, int64_t
                          .batch = (int64_t)run->tape->replicas * l->members});
 }
 
+// y = f(norm of x), of blocks first … end-1 of K
+static void norm_forward(const Run *run, const LayerNorm *norm, Activation f, void *y, const void *x,
+                         float *stats, int64_t rows, int64_t K, int64_t first, int64_t end) {
+  Ops *ops = run->ops;
+  int64_t g0 = (int64_t)run->pass.replica * run->net->body, at = at_row(run, norm->width);
+  ops->norm(ops, &(Norm){.activation = f, .y = (void *)plus(y, at, ops->type),
+                         .x = plus(x, at, ops->type), .stats = stats + run->pass.row0 * K * 2,
+                         .gain = run->params.value + norm->gain + g0 * norm->width,
+                         .bias = run->params.value + norm->shift + g0 * norm->width,
+                         .groups = (int64_t)run->tape->replicas * run->net->body, .rows = rows,
+                         .row_stride = run->tape->rows, .width = norm->width, .blocks = K,
+                         .first_block = first, .end_block = end});
+}
+
+// in place, from the gradient by y to that by x; sums: x's over rows
+static void norm_backward(const Run *run, const LayerNorm *norm, Activation f, void *dy,
+                          const void *y, const void *x, const float *stats, float *sums,
+                          float *scratch, int64_t K) {
+  Ops *ops = run->ops;
+  int64_t g0 = (int64_t)run->pass.replica * run->net->body, at = at_row(run, norm->width);
+  float *grad = run->params.grad ? run->params.grad + g0 * norm->width : NULL;
+  void *dx = (void *)plus(dy, at, ops->type);
+  ops->norm_grad(ops, &(NormGrad){.activation = f, .dx = dx, .dy = dx,
+                                  .y = plus(y, at, ops->type), .x = plus(x, at, ops->type),
+                                  .stats = stats + run->pass.row0 * K * 2,
+                                  .gain = run->params.value + norm->gain + g0 * norm->width,
+                                  .dgain = grad ? grad + norm->gain : NULL,
+                                  .dbias = grad ? grad + norm->shift : NULL, .sums = sums,
+                                  .scratch = scratch,
+                                  .groups = (int64_t)run->tape->replicas * run->net->body,
+                                  .rows = run->pass.rows, .row_stride = run->tape->rows,
+                                  .width = norm->width, .blocks = K});
+}
+
 // ------------------------------- forward ---------------------------------------------------------
 
-// input → linear, layer norm, tanh, linear, relu → its half of tape->cat
+// relu, with a layer norm before it where there is one: what follows the linear layer before x[i]
+static Epilogue x_epilogue(const Net *net, int i) {
+  return net->trunk_norm[i].width ? EPILOGUE_BIAS : EPILOGUE_BIAS_RELU;
+}
+
+static void x_norm(const Run *run, int i, int64_t rows) {
+  const Tape *tape = run->tape;
+  if (!run->net->trunk_norm[i].width) return;
+  norm_forward(run, &run->net->trunk_norm[i], RELU, tape->x[i], tape->x_pre[i], tape->x_stats[i],
+               rows, run->net->blocks, run->pass.first_block, run->pass.end_block);
+}
+
+// input → linear, layer norm, tanh, linear, relu → its part of x[0]
 static void branch_forward(const Run *run, int b, int64_t rows) {
   const Net *net = run->net;
   const Tape *tape = run->tape;
@@ -218,20 +293,12 @@ static void branch_forward(const Run *run, int b, int64_t rows) {
                  (Forward){.x = tape->in[b], .ldx = net->in[b], .see = see, .y = tape->pre[b],
                            .ldy = net->hidden, .from = h0, .to = h1, .rows = rows,
                            .type_y = ops->type, .epilogue = EPILOGUE_BIAS});
-  int64_t norm = (int64_t)run->pass.replica * net->body * net->hidden;
-  int64_t at = at_row(run, net->hidden);
-  ops->norm_tanh(ops, &(NormTanh){.y = (void *)plus(tape->act[b], at, ops->type),
-                                  .x = plus(tape->pre[b], at, ops->type),
-                                  .stats = tape->stats[b] + run->pass.row0 * K * 2,
-                                  .gain = run->params.value + net->gain[b] + norm,
-                                  .bias = run->params.value + net->shift[b] + norm,
-                                  .groups = (int64_t)tape->replicas * net->body, .rows = rows,
-                                  .row_stride = tape->rows, .width = net->hidden, .blocks = K,
-                                  .first_block = first, .end_block = end});
+  norm_forward(run, &net->branch_norm[b], TANH, tape->act[b], tape->pre[b], tape->stats[b], rows, K,
+               first, end);
   linear_forward(run, &net->branch_out[b],
-                 (Forward){.x = tape->act[b], .ldx = net->hidden, .see = h1, .y = tape->cat,
-                           .ldy = 2 * net->feat, .y0 = b * net->feat, .from = f0, .to = f1,
-                           .rows = rows, .type_y = ops->type, .epilogue = EPILOGUE_BIAS_RELU});
+                 (Forward){.x = tape->act[b], .ldx = net->hidden, .see = h1, .y = tape->x_pre[0],
+                           .ldy = trunk_width(net, 0), .y0 = b * net->feat, .from = f0, .to = f1,
+                           .rows = rows, .type_y = ops->type, .epilogue = x_epilogue(net, 0)});
 }
 
 // branch 1 was computed for the first rows only: the same features for the other parts
@@ -242,8 +309,8 @@ static void repeat_branch(const Run *run, int64_t rows, int64_t repeat) {
     Type type = run->ops->type;
     int64_t at = at_row(run, ld) + net->feat;
     run->ops->copy_columns(
-        run->ops, &(CopyColumns){.out = (void *)plus(run->tape->cat, at + i * rows * ld, type),
-                                 .in = plus(run->tape->cat, at, type),
+        run->ops, &(CopyColumns){.out = (void *)plus(run->tape->x[0], at + i * rows * ld, type),
+                                 .in = plus(run->tape->x[0], at, type),
                                  .groups = (int64_t)run->tape->replicas * net->body, .rows = rows,
                                  .cols = net->feat, .ld_out = ld, .ld_in = ld,
                                  .stride_out = run->tape->rows * ld,
@@ -255,29 +322,32 @@ void net_forward(Ops *ops, const Net *net, NetParams params, const Tape *tape, P
   if (!pass.end_block) pass.end_block = net->blocks;
   if (!pass.repeat) pass.repeat = 1;
   Run run = {ops, net, params, tape, pass};
-  side_begin(&run);
-  branch_forward(&run, 1, pass.rows / pass.repeat);
-  repeat_branch(&run, pass.rows / pass.repeat, pass.repeat);
-  side_end(&run);
+  if (net->in[1]) {
+    side_begin(&run);
+    branch_forward(&run, 1, pass.rows / pass.repeat);
+    repeat_branch(&run, pass.rows / pass.repeat, pass.repeat);
+    side_end(&run);
+  }
   if (!pass.first_block) branch_forward(&run, 0, pass.rows);
-  side_join(&run);
+  if (net->in[1]) side_join(&run);
+  x_norm(&run, 0, pass.rows);
 
-  const void *x = tape->cat;
-  int64_t ldx = 2 * net->feat, K = net->blocks;
-  int64_t see = net->feat + block_start(pass.end_block, net->feat, K);
+  int64_t K = net->blocks;
+  int64_t see = trunk_width(net, 0) - net->feat + block_start(pass.end_block, net->feat, K);
   int64_t from = block_start(pass.first_block, net->hidden, K);
   int64_t to = block_start(pass.end_block, net->hidden, K);
   for (int i = 0; i < net->layers; i++) {
     linear_forward(&run, &net->trunk[i],
-                   (Forward){.x = x, .ldx = ldx, .see = see, .y = tape->trunk[i],
-                             .ldy = net->hidden, .from = from, .to = to, .rows = pass.rows,
-                             .type_y = ops->type, .epilogue = EPILOGUE_BIAS_RELU});
-    x = tape->trunk[i];
-    ldx = net->hidden;
+                   (Forward){.x = tape->x[i], .ldx = trunk_width(net, i), .see = see,
+                             .y = tape->x_pre[i + 1], .ldy = net->hidden, .from = from, .to = to,
+                             .rows = pass.rows, .type_y = ops->type,
+                             .epilogue = x_epilogue(net, i + 1)});
+    x_norm(&run, i + 1, pass.rows);
     see = to;
   }
   linear_forward(&run, &net->trunk[net->layers],
-                 (Forward){.x = x, .ldx = ldx, .see = see, .y = tape->out, .ldy = net->out,
+                 (Forward){.x = tape->x[net->layers], .ldx = trunk_width(net, net->layers),
+                           .see = see, .y = tape->out, .ldy = net->out,
                            .from = block_start(pass.first_block, net->out, K),
                            .to = block_start(pass.end_block, net->out, K), .rows = pass.rows,
                            .type_y = F32, .epilogue = EPILOGUE_BIAS});
@@ -288,31 +358,17 @@ void net_forward(Ops *ops, const Net *net, NetParams params, const Tape *tape, P
 static void branch_backward(const Run *run, int b, int want_din) {
   const Net *net = run->net;
   const Tape *tape = run->tape;
-  Ops *ops = run->ops;
-  int64_t ld = 2 * net->feat, y0 = b * net->feat;
-  int64_t K = b == 1 ? net->blocks : 1, at = at_row(run, net->hidden);
-  int64_t norm = (int64_t)run->pass.replica * net->body * net->hidden;
-  float *grad = run->params.grad;
+  int64_t ld = trunk_width(net, 0), y0 = b * net->feat;
 
-  if (grad) {
-    weight_grad(run, &net->branch_out[b], tape->dcat, ld, y0, tape->act[b], net->hidden);
+  if (run->params.grad) {
+    weight_grad(run, &net->branch_out[b], tape->dx[0], ld, y0, tape->act[b], net->hidden);
   }
-  linear_back(run, &net->branch_out[b], tape->dcat, ld, y0, tape->dact[b], net->hidden, net->hidden,
+  linear_back(run, &net->branch_out[b], tape->dx[0], ld, y0, tape->dact[b], net->hidden, net->hidden,
               NULL, NULL);
-  void *dact = (void *)plus(tape->dact[b], at, ops->type);
-  ops->norm_tanh_grad(ops, &(NormTanhGrad){.dx = dact, .dy = dact,
-                                           .y = plus(tape->act[b], at, ops->type),
-                                           .x = plus(tape->pre[b], at, ops->type),
-                                           .stats = tape->stats[b] + run->pass.row0 * K * 2,
-                                           .gain = run->params.value + net->gain[b] + norm,
-                                           .dgain = grad ? grad + net->gain[b] + norm : NULL,
-                                           .dbias = grad ? grad + net->shift[b] + norm : NULL,
-                                           .sums = bias_grad(run, &net->branch_in[b]),
-                                           .scratch = tape->scratch[b],
-                                           .groups = (int64_t)tape->replicas * net->body,
-                                           .rows = run->pass.rows, .row_stride = tape->rows,
-                                           .width = net->hidden, .blocks = K});
-  if (grad) {
+  norm_backward(run, &net->branch_norm[b], TANH, tape->dact[b], tape->act[b], tape->pre[b],
+                tape->stats[b], bias_grad(run, &net->branch_in[b]), tape->scratch[b],
+                b == 1 ? net->blocks : 1);
+  if (run->params.grad) {
     weight_grad(run, &net->branch_in[b], tape->dact[b], net->hidden, 0, tape->in[b], net->in[b]);
   }
   if (want_din) {
@@ -341,19 +397,25 @@ void net_backward_trunk(Ops *ops, const Net *net, NetParams params, const Tape *
   }
   for (int i = net->layers; i >= 0; i--) {
     const Linear *l = &net->trunk[i];
-    const void *x = i ? tape->trunk[i - 1] : tape->cat;
-    int64_t ldx = i ? net->hidden : 2 * net->feat;
+    const void *x = tape->x[i];
+    void *dx = tape->dx[i];
+    int64_t ldx = trunk_width(net, i);
     if (params.grad) {
       side_begin(&run);
       weight_grad(&run, l, dy, ldy, 0, x, ldx);
       side_end(&run);
     }
-    void *dx = i ? tape->dtrunk[i - 1] : tape->dcat;
     int64_t n = i || params.grad ? ldx : net->feat;  // for the input alone, branch 0 is enough
     // what dx sums to over rows is the gradient of the biases that x was made with
     float *const sums[2] = {bias_grad(&run, i ? &net->trunk[i - 1] : &net->branch_out[0]),
-                            i ? NULL : bias_grad(&run, &net->branch_out[1])};
-    linear_back(&run, l, dy, ldy, 0, dx, ldx, n, x, sums);
+                            i || !net->in[1] ? NULL : bias_grad(&run, &net->branch_out[1])};
+    if (net->trunk_norm[i].width) {
+      linear_back(&run, l, dy, ldy, 0, dx, ldx, n, NULL, NULL);
+      norm_backward(&run, &net->trunk_norm[i], RELU, dx, x, tape->x_pre[i], tape->x_stats[i],
+                    sums[0], tape->scratch[0], net->blocks);
+    } else {
+      linear_back(&run, l, dy, ldy, 0, dx, ldx, n, x, sums);
+    }
     dy = dx;
     ldy = ldx;
   }
@@ -362,7 +424,7 @@ void net_backward_trunk(Ops *ops, const Net *net, NetParams params, const Tape *
 void net_backward_branches(Ops *ops, const Net *net, NetParams params, const Tape *tape, Pass pass,
                            int want_din) {
   Run run = {ops, net, params, tape, pass};
-  if (params.grad) {
+  if (params.grad && net->in[1]) {
     side_begin(&run);
     branch_backward(&run, 1, 0);
     side_end(&run);

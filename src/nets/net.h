@@ -1,11 +1,13 @@
-// The one shape of network that the paper uses, for F, B, pi (and U, V of the advantage-only model):
+// The one shape of network, for F, B, pi (and U, V of the advantage-only model):
 //
 //   input 0 → linear, layer norm, tanh, linear, relu ┐
 //                                                    ├→ layers × (linear, relu) → linear → output
 //   input 1 → linear, layer norm, tanh, linear, relu ┘
 //
 // With K > 1 blocks the input-1 branch and the trunk are masked: block i of a layer sees blocks j ≤ i
-// of the layer before (of z: j < i), and the branch's layer norm normalizes each block by itself.
+// of the layer before (of z: j < i), and layer norms normalize each block by itself.
+// norm puts a layer norm before the relus of the trunk. Without input 1 the trunk sees branch 0 alone;
+// there feat_norm puts one before the branch's relu, and with no layers the output follows it.
 // Leading axes of every tensor: replicas, members. Backward is by hand.
 
 #ifndef BFM_NETS_NET_H
@@ -24,19 +26,26 @@ typedef struct {
 } Linear;
 
 typedef struct {
+  int64_t width;  // 0: there is none
+  int64_t gain, shift;
+} LayerNorm;
+
+typedef struct {
   const char *name;       // "F"
   const char *branch[2];  // "sa", "sz"
-  int64_t in[2];          // width of the inputs
+  int64_t in[2];          // width of the inputs; of input 1 0: there is none
   int64_t z;              // the last z columns of input 1 are z (masked when K > 1)
   int64_t hidden, feat, out;
   int layers;
   int replicas;
   int body, heads;  // members of all layers but the last; of the last
   int64_t blocks;   // K
+  int norm, feat_norm;
 
   Linear branch_in[2], branch_out[2], trunk[NET_MAX_LAYERS + 1];
-  int64_t gain[2], shift[2];  // of the layer norms
-  int64_t count;              // floats of all parameters
+  LayerNorm branch_norm[2];
+  LayerNorm trunk_norm[NET_MAX_LAYERS + 1];  // of the branch's output, of each layer's
+  int64_t count;                             // floats of all parameters
 } Net;
 
 // a parameter tensor by its name, without the replica axis
@@ -48,7 +57,9 @@ typedef struct {
   int64_t count;   // floats a replica
 } NetTensor;
 
-#define NET_MAX_TENSORS (12 + 2 * (NET_MAX_LAYERS + 1))
+#define NET_MAX_TENSORS (12 + 4 * (NET_MAX_LAYERS + 1))
+
+static inline int net_branches(const Net *net) { return net->in[1] ? 2 : 1; }
 
 // place the parameters; the fields above `branch_in` are given
 void net_layout(Net *net);
@@ -71,11 +82,12 @@ typedef struct {
   void *in[2];
   void *pre[2], *act[2];  // around layer norm and tanh
   float *stats[2];
-  void *cat;
-  void *trunk[NET_MAX_LAYERS];
+  void *x[NET_MAX_LAYERS + 1];  // into each layer of the trunk: first the branches' outputs, side by side
+  void *x_pre[NET_MAX_LAYERS + 1];  // before the layer norm, where there is one; else x
+  float *x_stats[NET_MAX_LAYERS + 1];
   float *out;  // [replicas·heads, rows, out]
 
-  void *dout, *dtrunk[NET_MAX_LAYERS], *dcat, *dact[2], *din;
+  void *dout, *dx[NET_MAX_LAYERS + 1], *dact[2], *din;
   float *scratch[2];
 } Tape;
 

@@ -26,10 +26,14 @@ static void bias_grad(Ops *ops, const BiasGrad *x) {
   cpu_run(ops, x, x->groups * chunks(x->cols, BIAS_COLUMNS), bias_grad_task);
 }
 
-// ------------------------------- layer norm and tanh ---------------------------------------------
+// ------------------------------- layer norm, and what follows it ---------------------------------
 
-static void norm_tanh_task(void *job, int64_t task, int worker) {
-  ARGS(NormTanh);
+static inline float slope_of(Activation f, float y) {
+  return f == TANH ? 1 - y * y : y > 0 ? 1 : 0;
+}
+
+static void norm_task(void *job, int64_t task, int worker) {
+  ARGS(Norm);
   int64_t pieces = chunks(x->rows, CHUNK_ROWS);
   int64_t group = task / pieces, row = task % pieces * CHUNK_ROWS;
   int64_t end = min64(row + CHUNK_ROWS, x->rows);
@@ -46,8 +50,11 @@ static void norm_tanh_task(void *job, int64_t task, int worker) {
 #pragma omp simd reduction(+ : square)
       for (int64_t j = lo; j < hi; j++) square += (in[j] - mean) * (in[j] - mean);
       float scale = 1.0f / sqrtf(square / (hi - lo) + 1e-5f);
-      for (int64_t j = lo; j < hi; j++) {
-        out[j] = tanh_fast((in[j] - mean) * scale * gain[j] + bias[j]);
+      for (int64_t j = lo; j < hi; j++) out[j] = (in[j] - mean) * scale * gain[j] + bias[j];
+      if (x->activation == TANH) {
+        for (int64_t j = lo; j < hi; j++) out[j] = tanh_fast(out[j]);
+      } else {
+        for (int64_t j = lo; j < hi; j++) out[j] = out[j] > 0 ? out[j] : 0;
       }
       float *stats = x->stats + ((group * x->row_stride + row) * x->blocks + k) * 2;
       stats[0] = mean;
@@ -59,12 +66,13 @@ static void norm_tanh_task(void *job, int64_t task, int worker) {
   }
 }
 
-static void norm_tanh(Ops *ops, const NormTanh *x) {
-  cpu_run(ops, x, x->groups * chunks(x->rows, CHUNK_ROWS), norm_tanh_task);
+static void norm(Ops *ops, const Norm *x) {
+  cpu_run(ops, x, x->groups * chunks(x->rows, CHUNK_ROWS), norm_task);
 }
 
-static void norm_tanh_grad_task(void *job, int64_t task, int worker) {
-  ARGS(NormTanhGrad);
+static void norm_grad_task(void *job, int64_t task, int worker) {
+  ARGS(NormGrad);
+  Activation f = x->activation;
   int64_t pieces = chunks(x->rows, CHUNK_ROWS);
   int64_t group = task / pieces, piece = task % pieces, row = piece * CHUNK_ROWS;
   int64_t end = min64(row + CHUNK_ROWS, x->rows);
@@ -84,7 +92,7 @@ static void norm_tanh_grad_task(void *job, int64_t task, int worker) {
       float mean = stats[0], scale = stats[1], sum = 0, sum_hat = 0;
 #pragma omp simd reduction(+ : sum, sum_hat)
       for (int64_t j = lo; j < hi; j++) {
-        float g = dy[j] * (1 - y[j] * y[j]), hat = (in[j] - mean) * scale;
+        float g = dy[j] * slope_of(f, y[j]), hat = (in[j] - mean) * scale;
         if (sums) {
           sums[j] += g * hat;
           sums[x->width + j] += g;
@@ -106,7 +114,7 @@ static void norm_tanh_grad_task(void *job, int64_t task, int worker) {
 }
 
 static void norm_sums_task(void *job, int64_t task, int worker) {
-  ARGS(NormTanhGrad);
+  ARGS(NormGrad);
   int64_t pieces = chunks(x->rows, CHUNK_ROWS);
   float *const outs[] = {x->dgain, x->dbias, x->sums};
   for (int i = 0; i < 3; i++) {
@@ -119,8 +127,8 @@ static void norm_sums_task(void *job, int64_t task, int worker) {
   }
 }
 
-static void norm_tanh_grad(Ops *ops, const NormTanhGrad *x) {
-  cpu_run(ops, x, x->groups * chunks(x->rows, CHUNK_ROWS), norm_tanh_grad_task);
+static void norm_grad(Ops *ops, const NormGrad *x) {
+  cpu_run(ops, x, x->groups * chunks(x->rows, CHUNK_ROWS), norm_grad_task);
   if (x->dgain) cpu_run(ops, x, x->groups, norm_sums_task);
 }
 
@@ -312,8 +320,8 @@ static void increment(Ops *ops, int64_t *counter) {
 
 void cpu_layers(Ops *ops) {
   ops->bias_grad = bias_grad;
-  ops->norm_tanh = norm_tanh;
-  ops->norm_tanh_grad = norm_tanh_grad;
+  ops->norm = norm;
+  ops->norm_grad = norm_grad;
   ops->pack = pack;
   ops->copy_columns = copy_columns;
   ops->select_columns = select_columns;

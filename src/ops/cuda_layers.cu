@@ -101,7 +101,7 @@ static void bias_grad(Ops *ops, const BiasGrad *x) {
   cuda_column_pass(cuda_of(ops), &pass, ops->type);
 }
 
-// ------------------------------- layer norm and tanh ---------------------------------------------
+// ------------------------------- layer norm, and what follows it ---------------------------------
 
 // bfloat16 keeps 8 bits: the hardware's tanh, right to 11, is enough for it
 __device__ inline float tanh_as(float x, const float *) { return tanhf(x); }
@@ -111,6 +111,16 @@ __device__ inline float tanh_as(float x, const __nv_bfloat16 *) {
   return y;
 }
 
+template <Activation F, typename T>
+__device__ inline float activate(float x, const T *type) {
+  return F == TANH ? tanh_as(x, type) : fmaxf(x, 0);
+}
+
+template <Activation F>
+__device__ inline float slope_of(float y) {
+  return F == TANH ? 1 - y * y : y > 0 ? 1 : 0;
+}
+
 // lanes that share a segment of n vectors
 static inline int lanes_for(int64_t n) {
   int lanes = 1;
@@ -118,8 +128,8 @@ static inline int lanes_for(int64_t n) {
   return lanes;
 }
 
-template <typename T, int V>
-__global__ void norm_tanh_kernel(const NormTanh x, unsigned lanes) {
+template <typename T, int V, Activation F>
+__global__ void norm_kernel(const Norm x, unsigned lanes) {
   unsigned blocks = x.end_block - x.first_block, rows = x.rows, total = x.groups * rows * blocks;
   unsigned segment = thread_index32() / lanes;
   bool active = segment < total;  // the others keep the warp's sums company
@@ -157,7 +167,7 @@ __global__ void norm_tanh_kernel(const NormTanh x, unsigned lanes) {
     load(gain + j, w);
     load(bias + j, b);
 #pragma unroll
-    for (int i = 0; i < V; i++) v[i] = tanh_as((v[i] - mean) * scale * w[i] + b[i], in);
+    for (int i = 0; i < V; i++) v[i] = activate<F>((v[i] - mean) * scale * w[i] + b[i], in);
     store(out + j, v);
   }
   if (threadIdx.x % lanes == 0) {
@@ -173,21 +183,22 @@ static bool wide_blocks(int64_t width, int64_t blocks) {
 }
 
 template <typename T, int V>
-static void norm_tanh_of(Cuda *c, const NormTanh *x) {
-  NormTanh y = *x;
+static void norm_of(Cuda *c, const Norm *x) {
+  Norm y = *x;
   if (!y.end_block) y.end_block = y.blocks;
   int lanes = lanes_for(divide_up(divide_up(y.width, y.blocks), V));
   dim3 grid = grid_for(y.groups * y.rows * (y.end_block - y.first_block) * lanes);
-  launch(c, norm_tanh_kernel<T, V>, grid, THREADS, y, (unsigned)lanes);
+  auto kernel = y.activation == TANH ? norm_kernel<T, V, TANH> : norm_kernel<T, V, RELU>;
+  launch(c, kernel, grid, THREADS, y, (unsigned)lanes);
 }
 
-static void norm_tanh(Ops *ops, const NormTanh *x) {
+static void norm(Ops *ops, const Norm *x) {
   bool wide = wide_blocks(x->width, x->blocks) && aligned(x->x, 16) && aligned(x->y, 16) &&
               aligned(x->gain, 16) && aligned(x->bias, 16);
   if (wide) {
-    BY_TYPE(ops->type, norm_tanh_of<T, 8>(cuda_of(ops), x));
+    BY_TYPE(ops->type, norm_of<T, 8>(cuda_of(ops), x));
   } else {
-    BY_TYPE(ops->type, norm_tanh_of<T, 1>(cuda_of(ops), x));
+    BY_TYPE(ops->type, norm_of<T, 1>(cuda_of(ops), x));
   }
 }
 
@@ -195,8 +206,8 @@ static void norm_tanh(Ops *ops, const NormTanh *x) {
 
 // One block of threads takes NORM_CHUNK rows of a group: first each segment's two sums, then, column
 // by column, dx and the chunk's share of dgain, dbias and dx's sums. The rows are still in the cache.
-template <typename T, int V>
-__global__ void norm_tanh_grad_kernel(const NormTanhGrad x, unsigned lanes) {
+template <typename T, int V, Activation F>
+__global__ void norm_grad_kernel(const NormGrad x, unsigned lanes) {
   __shared__ float part[3][THREADS * V];
   __shared__ float2 sums[NORM_CHUNK * MAX_BLOCKS];
   int64_t g = blockIdx.y, row0 = (int64_t)blockIdx.x * NORM_CHUNK;
@@ -222,7 +233,7 @@ __global__ void norm_tanh_grad_kernel(const NormTanhGrad x, unsigned lanes) {
       load(gain + j, w);
 #pragma unroll
       for (int i = 0; i < V; i++) {
-        float e = d[i] * (1 - t[i] * t[i]) * w[i];
+        float e = d[i] * slope_of<F>(t[i]) * w[i];
         sum += e;
         sum_hat += e * (v[i] - mean) * scale;
       }
@@ -254,7 +265,7 @@ __global__ void norm_tanh_grad_kernel(const NormTanhGrad x, unsigned lanes) {
         load(in + at, v);
 #pragma unroll
         for (int i = 0; i < V; i++) {
-          float e = d[i] * (1 - t[i] * t[i]), hat = (v[i] - mean) * scale;
+          float e = d[i] * slope_of<F>(t[i]), hat = (v[i] - mean) * scale;
           dbias[i] += e;
           dgain[i] += e * hat;
           d[i] = scale * (e * w[i] - sum.x - hat * sum.y);
@@ -284,7 +295,7 @@ __global__ void norm_tanh_grad_kernel(const NormTanhGrad x, unsigned lanes) {
 }
 
 // dgain, dbias and dx's sums from those of the chunks: a block for 32 of a group's 3·width columns
-__global__ void norm_sums_kernel(const NormTanhGrad x, unsigned chunks) {
+__global__ void norm_sums_kernel(const NormGrad x, unsigned chunks) {
   __shared__ float part[COLUMN_ROWS][32];
   unsigned width = x.width, col = blockIdx.x * 32 + threadIdx.x;
   int64_t g = blockIdx.y;
@@ -304,16 +315,17 @@ __global__ void norm_sums_kernel(const NormTanhGrad x, unsigned chunks) {
 }
 
 template <typename T, int V>
-static void norm_tanh_grad_of(Cuda *c, const NormTanhGrad *x) {
+static void norm_grad_of(Cuda *c, const NormGrad *x) {
   int lanes = lanes_for(divide_up(divide_up(x->width, x->blocks), V));
   dim3 grid((unsigned)divide_up(x->rows, NORM_CHUNK), (unsigned)x->groups);
-  launch(c, norm_tanh_grad_kernel<T, V>, grid, THREADS, *x, (unsigned)lanes);
+  auto kernel = x->activation == TANH ? norm_grad_kernel<T, V, TANH> : norm_grad_kernel<T, V, RELU>;
+  launch(c, kernel, grid, THREADS, *x, (unsigned)lanes);
   if (!x->dgain) return;
   dim3 sums((unsigned)divide_up(3 * x->width, 32), (unsigned)x->groups);
   launch(c, norm_sums_kernel, sums, dim3(32, COLUMN_ROWS), *x, grid.x);
 }
 
-static void norm_tanh_grad(Ops *ops, const NormTanhGrad *x) {
+static void norm_grad(Ops *ops, const NormGrad *x) {
   if (x->blocks > MAX_BLOCKS) {
     cuda_failed(cuda_of(ops), BFM_BAD_ARGUMENT, "%ld blocks in a row are more than %d",
                 (long)x->blocks, MAX_BLOCKS);
@@ -322,9 +334,9 @@ static void norm_tanh_grad(Ops *ops, const NormTanhGrad *x) {
   bool wide = wide_blocks(x->width, x->blocks) && aligned(x->x, 16) && aligned(x->y, 16) &&
               aligned(x->dy, 16) && aligned(x->dx, 16) && aligned(x->gain, 16);
   if (wide) {
-    BY_TYPE(ops->type, norm_tanh_grad_of<T, 8>(cuda_of(ops), x));
+    BY_TYPE(ops->type, norm_grad_of<T, 8>(cuda_of(ops), x));
   } else {
-    BY_TYPE(ops->type, norm_tanh_grad_of<T, 1>(cuda_of(ops), x));
+    BY_TYPE(ops->type, norm_grad_of<T, 1>(cuda_of(ops), x));
   }
 }
 
@@ -550,8 +562,8 @@ static void increment(Ops *ops, int64_t *counter) {
 
 void cuda_layers(Ops *ops) {
   ops->bias_grad = bias_grad;
-  ops->norm_tanh = norm_tanh;
-  ops->norm_tanh_grad = norm_tanh_grad;
+  ops->norm = norm;
+  ops->norm_grad = norm_grad;
   ops->pack = pack;
   ops->copy_columns = copy_columns;
   ops->select_columns = select_columns;

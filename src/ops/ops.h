@@ -79,26 +79,30 @@ typedef struct {
 
 // ------------------------------- layers ----------------------------------------------------------
 
-// y = tanh(gain·x̂ + bias), x̂ = x normalized over each of K blocks of the row; y may be x
+typedef enum { TANH, RELU } Activation;
+
+// y = f(gain·x̂ + bias), x̂ = x normalized over each of K blocks of the row; y may be x
 typedef struct {
+  Activation activation;  // f
   void *y;        // T [G, stride rows, width]
   const void *x;  // T, same layout
   float *stats;   // [G, stride rows, K, 2]: mean, 1/std
   const float *gain, *bias;  // [G, width]
   int64_t groups, rows, row_stride, width, blocks;
   int64_t first_block, end_block;  // only these blocks; 0, 0: all
-} NormTanh;
+} Norm;
 
 // dx, dgain, dbias from dy, and dx summed over rows: the gradient of the bias that x was made with.
 // dx may be dy. scratch: norm_scratch() floats
 typedef struct {
+  Activation activation;
   void *dx;  // T
   const void *dy, *y, *x;
   const float *stats, *gain;
   float *dgain, *dbias, *sums;  // [G, width], or NULL, all three: only dx
   float *scratch;
   int64_t groups, rows, row_stride, width, blocks;
-} NormTanhGrad;
+} NormGrad;
 
 #define NORM_CHUNK 8  // rows summed in one piece, at least
 
@@ -455,8 +459,8 @@ struct Ops {
 
   void (*gemm)(Ops *ops, const Gemm *x);
   void (*bias_grad)(Ops *ops, const BiasGrad *x);
-  void (*norm_tanh)(Ops *ops, const NormTanh *x);
-  void (*norm_tanh_grad)(Ops *ops, const NormTanhGrad *x);
+  void (*norm)(Ops *ops, const Norm *x);
+  void (*norm_grad)(Ops *ops, const NormGrad *x);
   void (*pack)(Ops *ops, const Pack *x);
   void (*copy_columns)(Ops *ops, const CopyColumns *x);
   void (*select_columns)(Ops *ops, const SelectColumns *x);

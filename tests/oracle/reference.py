@@ -36,6 +36,8 @@ class Options:
   ensemble: str = "parallel"
   members: int = 2
   b_norm: bool = True
+  f_norm: bool = False
+  pi_norm: bool = False
   adv: str = "mean"
   adv_base: str = "min"
   beta: float = 10.0
@@ -55,6 +57,8 @@ class Options:
     self.feat = self.feat or feat
     self.b_hidden = self.b_hidden or b_hidden
     self.b_norm = self.b_norm in (True, "on")
+    self.f_norm = self.f_norm in (True, "on")
+    self.pi_norm = self.pi_norm in (True, "on")
     self.laplacian = self.algo in LAPLACIAN
     self.auto_regressive = self.algo in AUTO_REGRESSIVE
     self.K = self.blocks if self.auto_regressive else 1
@@ -122,9 +126,10 @@ def pre(p, name, x, K=1, mask_in=None, mask_out=None):
   return torch.relu(linear(p, name + ".out", x, mask_out))
 
 
-def trunk(p, name, x, layers):
+def trunk(p, name, x, layers, norm=False):
   for i in range(layers):
-    x = torch.relu(linear(p, f"{name}.trunk.{i}", x))
+    x = linear(p, f"{name}.trunk.{i}", x)
+    x = torch.relu(layer_norm(p, f"{name}.trunk.{i}.norm", x) if norm else x)
   return linear(p, f"{name}.trunk.{layers}", x)
 
 
@@ -147,7 +152,7 @@ def net_F(p, o, s, a, z, name="F"):
   z = project(z)
   x = torch.cat([pre(p, name + ".sa", torch.cat([s, a], -1)),
                  pre(p, name + ".sz", torch.cat([s, z], -1))], -1)
-  x = trunk(p, name, x, 3)
+  x = trunk(p, name, x, 3, o.f_norm)
   return x if x.dim() == 3 else x[None]
 
 
@@ -155,7 +160,7 @@ def net_pi(p, o, s, z):
   """The policy's mean, [N, act]."""
   z = project(z)
   x = torch.cat([pre(p, "pi.s", s), pre(p, "pi.sz", torch.cat([s, z], -1))], -1)
-  return torch.tanh(trunk(p, "pi", x, 4))
+  return torch.tanh(trunk(p, "pi", x, 4, o.pi_norm))
 
 
 def net_B(p, o, s, z=None, name="B"):
@@ -181,7 +186,7 @@ def net_U(p, o, s, z, name="U"):
   """The state's side of mbar(s, z, s') = U(s, z) . V(s'), [N, r]."""
   z = project(z)
   x = torch.cat([pre(p, name + ".s", s), pre(p, name + ".sz", torch.cat([s, z], -1))], -1)
-  return trunk(p, name, x, 3)
+  return trunk(p, name, x, 3, o.f_norm)
 
 
 def net_V(p, o, s, name="V"):
@@ -203,9 +208,11 @@ def shapes(o):
     result[name + ".norm.weight"] = result[name + ".norm.bias"] = (*lead, hidden)
     add(name + ".out", feat, hidden, lead)
 
-  def add_trunk(name, n_in, hidden, layers, n_out, lead=(), last=()):
+  def add_trunk(name, n_in, hidden, layers, n_out, lead=(), last=(), norm=False):
     for i in range(layers):
       add(f"{name}.trunk.{i}", hidden, hidden if i else n_in, lead)
+      for kind in ("weight", "bias") if norm else ():
+        result[f"{name}.trunk.{i}.norm.{kind}"] = (*lead, hidden)
     add(f"{name}.trunk.{layers}", n_out, hidden, last)
 
   obs, act, d, goal, h = o.obs_dim, o.act_dim, o.d, len(o.columns), o.b_hidden
@@ -213,17 +220,17 @@ def shapes(o):
   lead = members if o.ensemble == "parallel" else ()
   add_pre(o.F + ".sa", obs + act, o.hidden, o.feat, lead)
   add_pre(o.F + ".sz", obs + d, o.hidden, o.feat, lead)
-  add_trunk(o.F, 2 * o.feat, o.hidden, 3, d, lead, members)
+  add_trunk(o.F, 2 * o.feat, o.hidden, 3, d, lead, members, o.f_norm)
   add_pre("pi.s", obs, o.hidden, o.feat)
   add_pre("pi.sz", obs + d, o.hidden, o.feat)
-  add_trunk("pi", 2 * o.feat, o.hidden, 4, act)
+  add_trunk("pi", 2 * o.feat, o.hidden, 4, act, norm=o.pi_norm)
   add_pre(o.B + ".s", goal, h, h)
   add_pre(o.B + ".sz", goal + (d if o.K > 1 else 0), h, h)
   add_trunk(o.B, 2 * h, h, 2, d)
   if o.mbar:
     add_pre("U.s", obs, o.hidden, o.feat)
     add_pre("U.sz", obs + d, o.hidden, o.feat)
-    add_trunk("U", 2 * o.feat, o.hidden, 3, o.mbar)
+    add_trunk("U", 2 * o.feat, o.hidden, 3, o.mbar, norm=o.f_norm)
     add_pre("V.s", goal, h, h)
     add_pre("V.sz", goal, h, h)
     add_trunk("V", 2 * h, h, 2, o.mbar)

@@ -110,7 +110,9 @@ ARCHITECTURES = [
     ("fb-are", {"b_norm": "off"}), ("fb-aware", {"goal": "0:4,7"}), ("fb", {"goal": "3"}),
     ("fb-aware", {"mbar": 5}), ("fb-aware", {"hidden": 96, "feat": 40, "b_hidden": 56}),
     ("lap", {}), ("lap-aw", {"ensemble": "shared"}),
-    ("fb-aware", {"members": 1}), ("fb", {"members": 3, "ensemble": "shared"})]
+    ("fb-aware", {"members": 1}), ("fb", {"members": 3, "ensemble": "shared"}),
+    ("fb-aware", {"f_norm": "on"}), ("fb", {"f_norm": "on", "ensemble": "shared"}),
+    ("fb-aw", {"pi_norm": "on", "mbar": 4})]
 
 
 @pytest.mark.parametrize("algo, changes", ARCHITECTURES)
@@ -197,6 +199,9 @@ ONE_AT_A_TIME = [
     ("fb", {"members": 1}), ("fb-aware", {"members": 3}), ("lap-aw", {"members": 1}),
     ("fb", {"sigma": 0.5}), ("fb-aware", {"sigma": 0.05}),
     ("fb", {"goal": "0:4,7"}), ("fb-aware", {"goal": "0:4,7"}), ("lap", {"goal": "2:20"}),
+    *((algo, {"f_norm": "on"}) for algo in ALGORITHMS), ("fb", {"pi_norm": "on"}),
+    ("fb", {"f_norm": "on", "ensemble": "shared"}), ("fb-aware", {"f_norm": "on", "pi_norm": "on"}),
+    ("fb-aw", {"f_norm": "on", "mbar": 4}),
     ("fb", {"mbar": 5}), ("fb-aware", {"mbar": 16}), ("fb-aware", {"mbar": 3, "z_groups": 4}),
     ("fb-aw", {"mbar": 4, "target": "min", "goal": "1,3,5"}),
     ("fb-aware", {"hidden": 96, "feat": 40, "b_hidden": 56}), ("fb-aware", {"batch": 100}),

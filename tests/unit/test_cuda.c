@@ -279,40 +279,47 @@ static void test_bias_grad(void **state) {
   bias_grad(40, 33, 520, 528);
 }
 
-static void norm(int64_t groups, int64_t rows, int64_t stride, int64_t width, int64_t blocks) {
+static void norm_of(Activation f, int64_t groups, int64_t rows, int64_t stride, int64_t width,
+                    int64_t blocks) {
   int64_t all = groups * stride * width;
   Buffer *x = activations(all), *y = activations(all), *dy = activations(all);
+  Buffer *given = activations(all);  // y of the gradients: whether it is above 0 must not differ
   Buffer *stats = f32(groups * stride * blocks * 2);
   Buffer *gain = f32(groups * width), *bias = f32(groups * width);
   Buffer *dgain = f32(groups * width), *dbias = f32(groups * width), *dx = activations(all);
   Buffer *sums = f32(groups * width);
   Buffer *scratch = f32(norm_scratch(groups, rows, width));
-  BOTH(norm_tanh, NormTanh, .y = AT(y), .x = AT(x), .stats = AT(stats), .gain = AT(gain),
+  BOTH(norm, Norm, .activation = f, .y = AT(y), .x = AT(x), .stats = AT(stats), .gain = AT(gain),
        .bias = AT(bias), .groups = groups, .rows = rows, .row_stride = stride, .width = width,
        .blocks = blocks);
-  check("norm_tanh y", y, tolerance(2e-5));
-  check("norm_tanh stats", stats, 2e-5);
-  BOTH(norm_tanh_grad, NormTanhGrad, .dx = AT(dx), .dy = AT(dy), .y = AT(y), .x = AT(x),
-       .stats = AT(stats), .gain = AT(gain), .dgain = AT(dgain), .dbias = AT(dbias),
+  check("norm y", y, tolerance(2e-5));
+  check("norm stats", stats, 2e-5);
+  BOTH(norm_grad, NormGrad, .activation = f, .dx = AT(dx), .dy = AT(dy), .y = AT(given),
+       .x = AT(x), .stats = AT(stats), .gain = AT(gain), .dgain = AT(dgain), .dbias = AT(dbias),
        .sums = AT(sums), .scratch = AT(scratch), .groups = groups, .rows = rows,
        .row_stride = stride, .width = width, .blocks = blocks);
-  check("norm_tanh_grad dx", dx, tolerance(5e-5));
-  check("norm_tanh_grad dgain", dgain, tolerance(5e-5));
-  check("norm_tanh_grad dbias", dbias, tolerance(5e-5));
-  check("norm_tanh_grad sums", sums, tolerance(2e-4));
+  check("norm_grad dx", dx, tolerance(5e-5));
+  check("norm_grad dgain", dgain, tolerance(5e-5));
+  check("norm_grad dbias", dbias, tolerance(5e-5));
+  check("norm_grad sums", sums, tolerance(2e-4));
   // in place, and without the gradients of the parameters
-  BOTH(norm_tanh_grad, NormTanhGrad, .dx = AT(dy), .dy = AT(dy), .y = AT(y), .x = AT(x),
-       .stats = AT(stats), .gain = AT(gain), .groups = groups, .rows = rows, .row_stride = stride,
-       .width = width, .blocks = blocks);
-  check("norm_tanh_grad in place", dy, tolerance(5e-5));
-  BOTH(norm_tanh, NormTanh, .y = AT(x), .x = AT(x), .stats = AT(stats), .gain = AT(gain),
+  BOTH(norm_grad, NormGrad, .activation = f, .dx = AT(dy), .dy = AT(dy), .y = AT(given),
+       .x = AT(x), .stats = AT(stats), .gain = AT(gain), .groups = groups, .rows = rows,
+       .row_stride = stride, .width = width, .blocks = blocks);
+  check("norm_grad in place", dy, tolerance(5e-5));
+  BOTH(norm, Norm, .activation = f, .y = AT(x), .x = AT(x), .stats = AT(stats), .gain = AT(gain),
        .bias = AT(bias), .groups = groups, .rows = rows, .row_stride = stride, .width = width,
        .blocks = blocks, .first_block = blocks / 2, .end_block = blocks);
-  check("norm_tanh of some blocks, in place", x, tolerance(2e-5));
+  check("norm of some blocks, in place", x, tolerance(2e-5));
   forget_buffers();
 }
 
-static void test_norm_tanh(void **state) {
+static void norm(int64_t groups, int64_t rows, int64_t stride, int64_t width, int64_t blocks) {
+  norm_of(TANH, groups, rows, stride, width, blocks);
+  norm_of(RELU, groups, rows, stride, width, blocks);
+}
+
+static void test_norm(void **state) {
   (void)state;
   norm(2, 1024, 1024, 1024, 1);
   norm(1, 300, 512, 256, 8);
@@ -898,7 +905,7 @@ int main(int argc, char **argv) {
   static const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_products),     cmocka_unit_test(test_sums),
       cmocka_unit_test(test_flops),        cmocka_unit_test(test_bias_grad),
-      cmocka_unit_test(test_norm_tanh),    cmocka_unit_test(test_moving),
+      cmocka_unit_test(test_norm),         cmocka_unit_test(test_moving),
       cmocka_unit_test(test_outputs),      cmocka_unit_test(test_draws),
       cmocka_unit_test(test_es),           cmocka_unit_test(test_fb_losses),
       cmocka_unit_test(test_actor_losses), cmocka_unit_test(test_laplacian_losses),
