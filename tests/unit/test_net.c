@@ -1,0 +1,212 @@
+// Networks of every shape against a plain double-precision one: outputs, and gradients by parameters
+// and input against central differences of it. Two replicas, two members, a pass over some rows.
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <math.h>
+
+#include "bfm.h"
+#include "nets/net.h"
+
+enum { R = 2, M = 2, ROWS = 9, FIRST = 2, USED = 5, WIDE = 64 };
+
+// ------------------------------- the plain one ---------------------------------------------------
+
+static void linear(const Linear *l, const double *p, int64_t g, const double *x, double *y) {
+  for (int64_t i = 0; i < l->out; i++) {
+    y[i] = p[l->bias + g * l->out + i];
+    for (int64_t j = 0; j < l->in; j++) y[i] += p[l->weight + (g * l->out + i) * l->in + j] * x[j];
+  }
+}
+
+static void norm(const LayerNorm *n, const double *p, int64_t g, double *x) {
+  double mean = 0, square = 0;
+  for (int64_t i = 0; i < n->width; i++) mean += x[i] / n->width;
+  for (int64_t i = 0; i < n->width; i++) square += (x[i] - mean) * (x[i] - mean) / n->width;
+  for (int64_t i = 0; i < n->width; i++) {
+    double hat = (x[i] - mean) / sqrt(square + 1e-5);
+    x[i] = hat * p[n->gain + g * n->width + i] + p[n->shift + g * n->width + i];
+  }
+}
+
+static void relu(double *x, int64_t count) {
+  for (int64_t i = 0; i < count; i++) x[i] = x[i] > 0 ? x[i] : 0;
+}
+
+// out [net->out] of one row, for group g = replica · members + member
+static void plain(const Net *net, const double *p, int64_t g, const double *const in[2], double *out) {
+  double a[WIDE], x[WIDE], y[WIDE];
+  for (int b = 0; b < 2 && net->in[b]; b++) {
+    linear(&net->branch_in[b], p, g, in[b], a);
+    norm(&net->branch_norm[b], p, g, a);
+    for (int64_t i = 0; i < net->hidden; i++) a[i] = tanh(a[i]);
+    linear(&net->branch_out[b], p, g, a, x + b * net->feat);
+  }
+  if (net->feat_norm) norm(&net->trunk_norm[0], p, g, x);
+  relu(x, net_branches(net) * net->feat);
+  for (int i = 0; i < net->layers; i++) {
+    linear(&net->trunk[i], p, g, x, y);
+    if (net->norm) norm(&net->trunk_norm[i + 1], p, g, y);
+    relu(y, net->hidden);
+    memcpy(x, y, sizeof x);
+  }
+  linear(&net->trunk[net->layers], p, g, x, out);
+}
+
+// ------------------------------- both ------------------------------------------------------------
+
+typedef struct {
+  const Net *net;
+  double *p, *in[2];  // in: [R·M, USED, ·]
+  float *dout;        // [R·M, USED, out]
+} Problem;
+
+// Σ dout·out, what the gradients are of
+static double value(const Problem *x, float *outs) {
+  double sum = 0, out[WIDE];
+  for (int64_t row = 0; row < R * M * USED; row++) {
+    const double *const in[2] = {x->in[0] + row * x->net->in[0], x->in[1] + row * x->net->in[1]};
+    plain(x->net, x->p, row / USED, in, out);
+    for (int64_t i = 0; i < x->net->out; i++) {
+      if (outs) outs[row * x->net->out + i] = (float)out[i];
+      sum += x->dout[row * x->net->out + i] * out[i];
+    }
+  }
+  return sum;
+}
+
+static double slope(const Problem *x, double *at) {
+  double before = *at, step = 1e-6;
+  *at = before + step;
+  double high = value(x, NULL);
+  *at = before - step;
+  double low = value(x, NULL);
+  *at = before;
+  return (high - low) / (2 * step);
+}
+
+static void close_to(const char *what, double found, double expected, double largest) {
+  if (!(fabs(found - expected) <= 2e-5 * largest)) {
+    fail_msg("%s is %g, not %g", what, found, expected);
+  }
+}
+
+static float *normals(uint32_t stream, int64_t count) {
+  float *x = malloc((count + 1) * sizeof *x);
+  assert_non_null(x);
+  bfm_random_normal(3, stream, 0, count, x);
+  return x;
+}
+
+// rows FIRST … FIRST+USED-1 of the tape are the problem's
+static void check(void **state) {
+  Net net = *(const Net *)*state;
+  net.replicas = R, net.body = net.heads = M, net.blocks = 1;
+  net.branch[0] = "s", net.branch[1] = "sz";
+  net_layout(&net);
+
+  // parameters away from where they start, inputs, gradients by the outputs
+  float *params = malloc(net.count * sizeof *params), *noise = normals(1, net.count);
+  uint64_t seeds[R] = {4, 5};
+  assert_int_equal(net_init(&net, seeds, 0, params), BFM_OK);
+  for (int64_t i = 0; i < net.count; i++) params[i] += 0.3f * noise[i];
+  Problem x = {&net, malloc(net.count * sizeof *x.p), {NULL, NULL}, normals(2, R * M * USED * net.out)};
+  for (int64_t i = 0; i < net.count; i++) x.p[i] = params[i];
+
+  Ops *ops;
+  assert_int_equal(ops_open(&ops, "cpu", PRECISION_F32, 1), BFM_OK);
+  Arena size = {0};
+  Tape tape;
+  tape_layout(&tape, &net, F32, TAPE_TRAIN, R, ROWS, &size);
+  void *memory;
+  assert_int_equal(ops->alloc(ops, &memory, size.used), BFM_OK);
+  Arena place = {.base = memory};
+  tape_layout(&tape, &net, F32, TAPE_TRAIN, R, ROWS, &place);
+  for (int b = 0; b < 2; b++) {
+    float *in = normals(3 + b, R * M * USED * net.in[b]);
+    x.in[b] = malloc((R * M * USED * net.in[b] + 1) * sizeof *x.in[b]);
+    for (int64_t i = 0; i < R * M * USED * net.in[b]; i++) {
+      int64_t row = i / net.in[b];
+      x.in[b][i] = in[i];
+      ((float *)tape.in[b])[(row / USED * ROWS + FIRST + row % USED) * net.in[b] + i % net.in[b]] = in[i];
+    }
+    free(in);
+  }
+
+  float *grad = malloc(net.count * sizeof *grad);
+  NetParams online = {params, params, grad};
+  Pass pass = {.row0 = FIRST, .rows = USED};
+  net_forward(ops, &net, online, &tape, pass);
+  float *outs = malloc(R * M * USED * net.out * sizeof *outs);
+  value(&x, outs);
+  for (int64_t i = 0; i < R * M * USED * net.out; i++) {
+    int64_t row = i / net.out;
+    close_to("an output", tape.out[(row / USED * ROWS + FIRST + row % USED) * net.out + i % net.out],
+             outs[i], 5);
+  }
+
+  net_backward(ops, &net, online, &tape, x.dout, pass, 1);
+  double *slopes = malloc(net.count * sizeof *slopes), largest = 0;
+  for (int64_t i = 0; i < net.count; i++) {
+    slopes[i] = slope(&x, x.p + i);
+    largest = fmax(largest, fabs(slopes[i]));
+  }
+  NetTensor tensors[NET_MAX_TENSORS];
+  int count = net_tensors(&net, "net", tensors);
+  int64_t seen = 0;
+  for (int t = 0; t < count; t++) {
+    for (int64_t i = tensors[t].at; i < tensors[t].at + R * tensors[t].count; i++, seen++) {
+      close_to(tensors[t].name, grad[i], slopes[i], largest);
+    }
+  }
+  assert_int_equal(seen, net.count);
+
+  // the gradient by input 0, and again without the parameters'
+  for (int alone = 0; alone < 2; alone++) {
+    for (int64_t i = 0; i < R * M * USED * net.in[0]; i++) {
+      int64_t row = i / net.in[0], at = row / USED * ROWS + FIRST + row % USED;
+      close_to("the gradient by the input", ((float *)tape.din)[at * net.in[0] + i % net.in[0]],
+               slope(&x, x.in[0] + i), largest);
+    }
+    memset(tape.din, 0, R * M * ROWS * net.in[0] * sizeof(float));
+    online.grad = NULL;
+    net_backward(ops, &net, online, &tape, x.dout, pass, 1);
+  }
+
+  // a tape for inference alone: the layer norms work in place
+  memset(memory, 0, size.used);
+  Arena infer = {.base = memory};
+  tape_layout(&tape, &net, F32, TAPE_INFER, R, USED, &infer);
+  for (int b = 0; b < 2; b++) {
+    for (int64_t i = 0; i < R * M * USED * net.in[b]; i++) ((float *)tape.in[b])[i] = (float)x.in[b][i];
+  }
+  net_forward(ops, &net, online, &tape, (Pass){.rows = USED});
+  for (int64_t i = 0; i < R * M * USED * net.out; i++) close_to("an output", tape.out[i], outs[i], 5);
+
+  ops->release(ops, memory);
+  ops->close(ops);
+  void *arrays[] = {params, noise, x.p, x.in[0], x.in[1], x.dout, grad, outs, slopes};
+  for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++) free(arrays[i]);
+}
+
+#define NET(what, ...) {what, check, NULL, NULL, &(Net){.name = "net", __VA_ARGS__}}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      NET("two inputs", .in = {5, 4}, .hidden = 8, .feat = 6, .layers = 2, .out = 3),
+      NET("norm in the trunk", .in = {5, 4}, .hidden = 8, .feat = 6, .layers = 2, .out = 3, .norm = 1),
+      NET("an explorer's critic", .in = {6}, .hidden = 8, .feat = 8, .out = 1, .feat_norm = 1),
+      NET("an explorer's actor", .in = {5}, .hidden = 8, .feat = 8, .out = 2),
+      NET("one input, norms, layers", .in = {5}, .hidden = 7, .feat = 9, .layers = 2, .out = 2,
+          .norm = 1, .feat_norm = 1),
+      NET("no layers after two inputs", .in = {5, 4}, .hidden = 8, .feat = 6, .out = 3),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
