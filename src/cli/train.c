@@ -10,26 +10,13 @@
 #include "agents/config.h"
 #include "cli/cli.h"
 #include "core/progress.h"
+#include "run/recipes.h"
 #include "run/train.h"
 
 typedef struct {
-  int64_t steps, save_every, log_every;
-} Schedule;
-
-static const Option schedule_options[] = {
-    {"steps", OPTION_INT, offsetof(Schedule, steps), "1M", 1, INFINITY, NULL,
-     "training steps in all"},
-    {"save-every", OPTION_INT, offsetof(Schedule, save_every), "0", 0, INFINITY, NULL,
-     "steps between saves; 0: every ten minutes"},
-    {"log-every", OPTION_INT, offsetof(Schedule, log_every), "500", 1, INFINITY, NULL,
-     "steps between lines of log.jsonl"},
-    {.name = NULL},
-};
-
-typedef struct {
-  Schedule schedule;
+  TrainSettings settings;
   Config config;
-  Flags schedule_flags, agent_flags;
+  Flags setting_flags, agent_flags;
   const char **data;
   int data_count;
   const char *folder;
@@ -47,7 +34,7 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
   Arguments *a = state->input;
   switch (key) {
     case ARGP_KEY_INIT:
-      flags_init(state, (Flags *const[]){&a->schedule_flags, &a->agent_flags}, 2);
+      flags_init(state, (Flags *const[]){&a->setting_flags, &a->agent_flags}, 2);
       return 0;
     case 'o': a->folder = arg; return 0;
     case 'r': a->resume = 1; return 0;
@@ -55,6 +42,20 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
     case ARGP_KEY_ARG: a->data[a->data_count++] = arg; return 0;
     default: return ARGP_ERR_UNKNOWN;
   }
+}
+
+// the examples, and then the recipes
+static char *help_of_train(int key, const char *text, void *input) {
+  (void)input;
+  if (key != ARGP_KEY_HELP_POST_DOC) return (char *)text;
+  char *help = NULL;
+  size_t size;
+  FILE *out = open_memstream(&help, &size);
+  if (!out) return (char *)text;
+  recipes_help(out);
+  fprintf(out, "\n%s", text);
+  fclose(out);
+  return help;
 }
 
 static volatile sig_atomic_t stop;
@@ -86,6 +87,12 @@ static void print_start(const Training *t) {
   if (bfm_agent_replicas(t->agent) > 1) printf(", %d seeds", bfm_agent_replicas(t->agent));
   if (t->first_step) printf(", from step %" PRId64 " on", t->first_step);
   putchar('\n');
+  if (bfm_agent_prompt_count(t->agent)) {
+    short_count((double)bfm_agent_prompt_count(t->agent), count, sizeof count);
+    printf("prompt %s states in each model\n", count);
+  } else if (*t->prompt_note) {
+    printf("prompt no states: %s\n", t->prompt_note);
+  }
   fflush(stdout);
   cJSON_Delete(config);
   free(options);
@@ -94,7 +101,7 @@ static void print_start(const Training *t) {
 static void print_end(const Training *t) {
   int64_t steps = bfm_agent_step(t->agent) - t->first_step;
   if (!steps) {
-    printf("all %" PRId64 " steps were done already\n", t->plan.steps);
+    printf("all %" PRId64 " steps were done already\n", t->settings.steps);
     return;
   }
   char took[32], rate[32], path[PATH_MAX];
@@ -118,16 +125,14 @@ static int run(Arguments *a) {
     return bfm_fail(BFM_BAD_ARGUMENT, "name a dataset: bfm train data.h5 -o %s", a->folder);
   }
   char *options = cJSON_PrintUnformatted(a->agent_flags.given);
-  if (!options) return bfm_fail(BFM_NO_MEMORY, "no memory for the options");
-  int steps_given = cJSON_HasObjectItem(a->schedule_flags.given, "steps");
+  char *settings = cJSON_PrintUnformatted(a->setting_flags.given);
+  if (!options || !settings) return bfm_fail(BFM_NO_MEMORY, "no memory for the options");
   TrainPlan plan = {
       .data = a->data,
       .data_count = a->data_count,
       .folder = a->folder,
+      .settings = settings,
       .options = options,
-      .steps = a->resume && !steps_given ? 0 : a->schedule.steps,
-      .save_every = a->schedule.save_every,
-      .log_every = a->schedule.log_every,
       .resume = a->resume,
       .quiet = a->quiet,
       .stop = &stop,
@@ -136,11 +141,15 @@ static int run(Arguments *a) {
   Training training;
   int status = training_open(&training, &plan);
   free(options);
+  free(settings);
   if (status) return status;
   if (!a->quiet) print_start(&training);
   catch_signals();
   status = training_run(&training);
   if (!status && !a->quiet) print_end(&training);
+  if (training.watch && *watch_undrawn(training.watch)) {
+    fprintf(stderr, "bfm: %s\n", watch_undrawn(training.watch));
+  }
   training_close(&training);
   return status;
 }
@@ -148,12 +157,12 @@ static int run(Arguments *a) {
 int cli_train(int argc, char **argv) {
   Arguments a = {.data = calloc(argc, sizeof *a.data)};
   int status = a.data ? BFM_OK : bfm_fail(BFM_NO_MEMORY, "no memory for %d arguments", argc);
-  if (!status) status = flags_new(&a.schedule_flags, schedule_options, &a.schedule, "Schedule");
+  if (!status) status = flags_new(&a.setting_flags, train_options, &a.settings, "Training");
   if (!status) status = flags_new(&a.agent_flags, agent_options, &a.config, "Agent");
   if (status) return cli_fail(status);
 
   const struct argp_child children[] = {
-      {&a.schedule_flags.argp, 0, NULL, 1}, {&a.agent_flags.argp, 0, NULL, 2}, {0}};
+      {&a.setting_flags.argp, 0, NULL, 1}, {&a.agent_flags.argp, 0, NULL, 2}, {0}};
   const struct argp argp = {
       own_options,
       parse,
@@ -162,9 +171,10 @@ int cli_train(int argc, char **argv) {
       "Examples:\n"
       "  bfm train walker.h5 --preset small --steps 20k -o runs/walker\n"
       "  bfm train a.h5 b.h5 --algo fb-aw --beta 5 --seeds 5 -o runs/five\n"
+      "  bfm train walker.h5 --eval-every 30k --eval-tasks run,\"torso.z > 1.2\" -o runs/seen\n"
       "  bfm train --resume -o runs/walker --steps 2M\n",
       children,
-      NULL,
+      help_of_train,
       NULL};
   status = cli_parse(&argp, argc, argv, &a);
   if (!status) {
@@ -172,7 +182,7 @@ int cli_train(int argc, char **argv) {
     if (status) cli_fail(status);
     if (status == BFM_INTERRUPTED) status = 128 + stop;
   }
-  flags_free(&a.schedule_flags);
+  flags_free(&a.setting_flags);
   flags_free(&a.agent_flags);
   free(a.data);
   return status;

@@ -1,116 +1,96 @@
-// The training loop. The agent runs in chunks of about half a second, so that progress, the log and
-// Ctrl-C are served without the device waiting; chunks end where a log line or a save is due. Neither
-// chunks nor saves change a bit of the result.
+// A training run from its start to its first step: settings, data, agent, prompt states, folder. All
+// that a user can have got wrong is found here, before anything is left on the disk.
 
 #include "run/train.h"
 
-#include <cjson/cJSON.h>
-#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
 
-#include "core/newfile.h"
-#include "core/progress.h"
 #include "data/dataset.h"
+#include "data/hdf5.h"
+#include "envs/domain.h"
+#include "run/recipes.h"
 
-#define CHUNK_SECONDS 0.5
-#define SAVE_SECONDS 600.0
+#define AT(field) offsetof(TrainSettings, field)
+#define RECIPES "auto|none|rnd|mood|d4rl"
 
-static void path_in(const Training *t, const char *name, char *out, size_t size) {
-  snprintf(out, size, "%s/%s", t->folder, name);
-}
+const Option train_options[] = {
+    {"steps", OPTION_INT, AT(steps), "1M", 1, INFINITY, NULL, "training steps in all"},
+    {"recipe", OPTION_CHOICE, AT(recipe), "auto", 0, 0, RECIPES,
+     "defaults of the agent by the kind of data; auto: as the file says who collected it"},
+    {"save-every", OPTION_INT, AT(save_every), "0", 0, INFINITY, NULL,
+     "steps between saves; 0: every ten minutes"},
+    {"log-every", OPTION_INT, AT(log_every), "500", 1, INFINITY, NULL,
+     "steps between lines of log.jsonl"},
+    {"eval-every", OPTION_INT, AT(eval_every), "0", 0, INFINITY, NULL,
+     "steps between evaluations, while training goes on; 0: none"},
+    {"eval-tasks", OPTION_TEXT, AT(eval_tasks), "all", 0, 0, NULL,
+     "all, in (those of the datasets), new, or tasks and rewards separated by commas"},
+    {"eval-episodes", OPTION_INT, AT(eval_episodes), "20", 1, 100000, NULL, "episodes a task"},
+    {"eval-steps", OPTION_INT, AT(eval_steps), "0", 0, 1e6, NULL,
+     "control steps an episode; 0: the domain's"},
+    {"eval-es", OPTION_CHOICE, AT(eval_es), "on", 0, 0, "on|off|both",
+     "whether evaluations choose the best of --es actions"},
+    {"prompt-states", OPTION_INT, AT(prompt_states), "100k", 0, 1e8, NULL,
+     "states of the data that models carry, to be told rewards in words"},
+    {"env", OPTION_TEXT, AT(env), "", 0, 0, NULL, "domain of the data, where its file does not say"},
+    {"on-divergence", OPTION_CHOICE, AT(on_divergence), "stop", 0, 0, "stop|restart",
+     "restart: go back to the last good state with a third of the learning rate"},
+    {.name = NULL},
+};
 
 void training_model_path(const Training *t, int replica, char *out, size_t size) {
-  char name[64] = "model.safetensors";
-  if (bfm_agent_replicas(t->agent) > 1) {
-    snprintf(name, sizeof name, "model.%d.safetensors", replica);
-  }
-  path_in(t, name, out, size);
-}
-
-// ---------------------------------- the folder ---------------------------------------------------
-
-// mkdir -p; *made counts the folders that are new
-static int make_folders(char *path, int *made) {
-  if (!mkdir(path, 0777)) {
-    ++*made;
-    return 0;
-  }
-  if (errno == EEXIST) return 0;
-  char *slash = strrchr(path, '/');
-  if (errno != ENOENT || !slash || slash == path) return -1;
-  *slash = 0;
-  int bad = make_folders(path, made);
-  *slash = '/';
-  return bad || mkdir(path, 0777) ? -1 : (++*made, 0);
-}
-
-static int make_folder(Training *t) {
-  struct stat info;
-  t->begun = 1;
-  if (make_folders(t->folder, &t->made)) {
-    return bfm_fail(BFM_IO, "cannot make the folder %s: %s", t->folder, strerror(errno));
-  }
-  if (stat(t->folder, &info) || !S_ISDIR(info.st_mode)) {
-    return bfm_fail(BFM_IO, "%s is there and not a folder", t->folder);
-  }
-  if (access(t->folder, W_OK | X_OK)) {
-    return bfm_fail(BFM_IO, "cannot write into %s: %s", t->folder, strerror(errno));
-  }
-  return BFM_OK;
-}
-
-// a run that came to nothing takes its traces with it
-static void take_back(Training *t) {
-  char path[PATH_MAX];
-  path_in(t, "run.json", path, sizeof path);
-  unlink(path);
-  path_in(t, "log.jsonl", path, sizeof path);
-  unlink(path);
-  snprintf(path, sizeof path, "%s", t->folder);
-  while (t->made > 0) {
-    if (!rmdir(path))
-      t->made--;
-    else if (errno != ENOENT)
-      break;
-    char *slash = strrchr(path, '/');
-    if (!slash || slash == path) break;
-    *slash = 0;
-  }
-}
-
-// a fresh run must not overwrite another, a resume must find one
-static int check_folder(Training *t) {
-  if (!*t->plan.folder) return bfm_fail(BFM_BAD_ARGUMENT, "the output folder has no name");
-  if (snprintf(t->folder, sizeof t->folder, "%s", t->plan.folder) >= (int)sizeof t->folder) {
-    return bfm_fail(BFM_BAD_ARGUMENT, "a folder's name of %zu characters is too long",
-                    strlen(t->plan.folder));
-  }
-  for (size_t n = strlen(t->folder); n > 1 && t->folder[n - 1] == '/';) t->folder[--n] = 0;
-
-  char state[PATH_MAX];
-  path_in(t, "state.safetensors", state, sizeof state);
-  int there = !access(state, F_OK);
-  if (there && !t->plan.resume) {
-    return bfm_fail(BFM_BAD_ARGUMENT,
-                    "%s has a run in it: add --resume to go on with it, or name another folder",
-                    t->folder);
-  }
-  if (!there && t->plan.resume) {
-    return bfm_fail(BFM_IO, "%s has no run to resume: there is no state.safetensors", t->folder);
-  }
-  return BFM_OK;
+  watch_path(t->folder.path, "model", replica, bfm_agent_replicas(t->agent), out, size);
 }
 
 // ---------------------------------- run.json -----------------------------------------------------
 
-// fill in what this start of the run was given; a resume may be given nothing
-static int update_record(const Training *t, cJSON *record, uint32_t checksum) {
+// a fresh run must not overwrite another, a resume must find one
+static int check_folder(const Training *t) {
+  char state[PATH_MAX];
+  folder_file(&t->folder, "state.safetensors", state, sizeof state);
+  int there = !access(state, F_OK);
+  if (there && !t->plan.resume) {
+    return bfm_fail(BFM_BAD_ARGUMENT,
+                    "%s has a run in it: add --resume to go on with it, or name another folder",
+                    t->folder.path);
+  }
+  if (!there && t->plan.resume) {
+    return bfm_fail(BFM_IO, "%s has no run to resume: there is no state.safetensors",
+                    t->folder.path);
+  }
+  return BFM_OK;
+}
+
+static int read_record(const Training *t, cJSON **record) {
+  TRY(folder_read_json(&t->folder, "run.json", record));
+  int good = cJSON_IsNumber(cJSON_GetObjectItem(*record, "checksum")) &&
+             cJSON_IsObject(cJSON_GetObjectItem(*record, "settings")) &&
+             cJSON_GetArraySize(cJSON_GetObjectItem(*record, "data")) > 0;
+  const cJSON *name;
+  cJSON_ArrayForEach(name, cJSON_GetObjectItem(*record, "data")) good &= cJSON_IsString(name);
+  if (good) return BFM_OK;
+  return bfm_fail(BFM_BAD_FILE, "%s/run.json is damaged: it names no data files, checksum and settings",
+                  t->folder.path);
+}
+
+// defaults, then what the run was begun with, then what is given now
+static int take_settings(Training *t, const cJSON *record) {
+  TRY(options_default(train_options, &t->settings));
+  const cJSON *begun = cJSON_GetObjectItem(record, "settings");
+  char *text = begun ? cJSON_PrintUnformatted(begun) : NULL;
+  int status = text ? options_from_json(train_options, &t->settings, text) : BFM_OK;
+  free(text);
+  if (status) return bfm_fail_prefix(BFM_BAD_FILE, "%s/run.json: ", t->folder.path);
+  return t->plan.settings ? options_from_json(train_options, &t->settings, t->plan.settings) : BFM_OK;
+}
+
+// what this start of the run was given; a resume may be given nothing
+static int write_record(const Training *t, cJSON *record, uint32_t checksum) {
   if (t->plan.data_count) {
     cJSON_DeleteItemFromObject(record, "data");
     cJSON *files = cJSON_AddArrayToObject(record, "data");
@@ -123,42 +103,14 @@ static int update_record(const Training *t, cJSON *record, uint32_t checksum) {
   }
   cJSON_DeleteItemFromObject(record, "checksum");
   cJSON_AddNumberToObject(record, "checksum", checksum);
-  cJSON_DeleteItemFromObject(record, "steps");
-  cJSON_AddNumberToObject(record, "steps", (double)t->plan.steps);
-
-  char *text = cJSON_Print(record), path[PATH_MAX];
-  if (!text) return bfm_fail(BFM_NO_MEMORY, "no memory for run.json");
-  path_in(t, "run.json", path, sizeof path);
-  NewFile file;
-  int status = newfile_open(&file, path);
-  if (!status) status = newfile_write(&file, text, strlen(text));
-  if (!status) status = newfile_write(&file, "\n", 1);
-  if (!status) status = newfile_commit(&file);
-  free(text);
-  return status;
+  cJSON_DeleteItemFromObject(record, "settings");
+  char *settings = options_to_json(train_options, &t->settings);
+  cJSON_AddItemToObject(record, "settings", settings ? cJSON_CreateRaw(settings) : NULL);
+  free(settings);
+  return folder_write_json(&t->folder, "run.json", record);
 }
 
-static int read_record(const Training *t, cJSON **record) {
-  char path[PATH_MAX], text[1 << 16];
-  path_in(t, "run.json", path, sizeof path);
-  FILE *file = fopen(path, "r");
-  if (!file) return bfm_fail(BFM_IO, "cannot open %s: %s", path, strerror(errno));
-  text[fread(text, 1, sizeof text - 1, file)] = 0;
-  fclose(file);
-
-  *record = cJSON_Parse(text);
-  int good = cJSON_IsNumber(cJSON_GetObjectItem(*record, "checksum")) &&
-             cJSON_IsNumber(cJSON_GetObjectItem(*record, "steps")) &&
-             cJSON_GetArraySize(cJSON_GetObjectItem(*record, "data")) > 0;
-  const cJSON *name;
-  cJSON_ArrayForEach(name, cJSON_GetObjectItem(*record, "data")) good &= cJSON_IsString(name);
-  if (good) return BFM_OK;
-  cJSON_Delete(*record);
-  *record = NULL;
-  return bfm_fail(BFM_BAD_FILE, "%s is damaged: it names no data files, checksum and steps", path);
-}
-
-// ---------------------------------- data and agent -----------------------------------------------
+// ---------------------------------- data ---------------------------------------------------------
 
 static uint32_t checksum_of(const Dataset *data) {
   const struct {
@@ -176,13 +128,56 @@ static uint32_t checksum_of(const Dataset *data) {
   return sum;
 }
 
+// the note of who collected the data; Gym's domains without one are D4RL's
+static void find_collector(Training *t, const char *path) {
+  const Domain *domain;
+  Hdf5Errors errors = hdf5_silence();
+  hid_t file;
+  if (!hdf5_open(&file, path)) {
+    hdf5_attribute(file, "collector", t->collector, sizeof t->collector);
+    H5Fclose(file);
+  }
+  hdf5_restore(errors);
+  if (!*t->collector && !domain_find(&domain, t->env) && domain->step_reward) {
+    strcpy(t->collector, "d4rl");
+  }
+}
+
+static int read_data(Training *t, Dataset *data, const cJSON *record) {
+  const cJSON *names = cJSON_GetObjectItem(record, "data");
+  int given = t->plan.data_count > 0 || !t->plan.resume;
+  int count = given ? t->plan.data_count : cJSON_GetArraySize(names);
+  const char **paths = calloc(count + 1, sizeof *paths);
+  if (!paths) return bfm_fail(BFM_NO_MEMORY, "no memory for %d names", count);
+  for (int i = 0; i < count; i++) {
+    paths[i] = given ? t->plan.data[i] : cJSON_GetArrayItem(names, i)->valuestring;
+  }
+  int status = (t->settings.prompt_states ? dataset_read_all : dataset_read)(data, paths, count);
+  if (!status) {
+    snprintf(t->env, sizeof t->env, "%s", *t->settings.env ? t->settings.env : data->env);
+    find_collector(t, paths[0]);
+  }
+  free(paths);
+  return status;
+}
+
+// ---------------------------------- the agent ----------------------------------------------------
+
 static int make_agent(Training *t, const Dataset *data) {
-  if (!t->plan.resume) {
-    TRY(bfm_agent_new(&t->agent, data->obs_dim, data->act_dim, t->plan.options));
-  } else {
+  if (t->plan.resume) {
     char path[PATH_MAX];
-    path_in(t, "state.safetensors", path, sizeof path);
+    folder_file(&t->folder, "state.safetensors", path, sizeof path);
     TRY(bfm_agent_load(&t->agent, path, t->plan.options));
+  } else {
+    char recipe[16];
+    options_get(options_find(train_options, "recipe"), &t->settings, recipe, sizeof recipe);
+    cJSON *options = cJSON_Parse(t->plan.options ? t->plan.options : "{}");
+    int status = recipe_apply(recipe, recipe_kind(t->collector), options);
+    char *text = status ? NULL : cJSON_PrintUnformatted(options);
+    if (!status) status = bfm_agent_new(&t->agent, data->obs_dim, data->act_dim, text);
+    free(text);
+    cJSON_Delete(options);
+    TRY(status);
   }
   int64_t obs_dim = bfm_agent_obs_dim(t->agent), act_dim = bfm_agent_act_dim(t->agent);
   if (obs_dim != data->obs_dim || act_dim != data->act_dim) {
@@ -199,196 +194,161 @@ static int make_agent(Training *t, const Dataset *data) {
                             data->discount);
 }
 
-static int read_data(Training *t, Dataset *data, const cJSON *record) {
-  if (t->plan.data_count || !t->plan.resume) {
-    return dataset_read(data, t->plan.data, t->plan.data_count);
+// ---------------------------------- prompt states ------------------------------------------------
+
+// so many rows of an array, evenly spread over all
+static void *sample(const void *from, int64_t count, int64_t rows, size_t row_bytes) {
+  char *to = malloc((size_t)rows * row_bytes + 1);
+  for (int64_t i = 0; to && i < rows; i++) {
+    memcpy(to + (size_t)i * row_bytes, (const char *)from + (size_t)(i * count / rows) * row_bytes,
+           row_bytes);
   }
-  const cJSON *names = cJSON_GetObjectItem(record, "data");
-  int count = cJSON_GetArraySize(names);
-  const char **paths = calloc(count, sizeof *paths);
-  if (!paths) return bfm_fail(BFM_NO_MEMORY, "no memory for %d names", count);
-  for (int i = 0; i < count; i++) paths[i] = cJSON_GetArrayItem(names, i)->valuestring;
-  int status = dataset_read(data, paths, count);
-  free(paths);
+  return to;
+}
+
+static int give_prompt(Training *t, const Dataset *data) {
+  if (!*t->env) return bfm_fail(BFM_BAD_ARGUMENT, "the data does not say its domain: give --env");
+  if (!data->nq) return bfm_agent_set_prompt(t->agent, t->env, 0, NULL, NULL, NULL, NULL);
+  int64_t rows = t->settings.prompt_states < data->count ? t->settings.prompt_states : data->count;
+  const struct {
+    const void *from;
+    size_t bytes;
+  } parts[4] = {{data->obs, data->obs_dim * sizeof(float)},
+                {data->qpos, data->nq * sizeof(double)},
+                {data->qvel, data->nv * sizeof(double)},
+                {data->activation, data->na * sizeof(double)}};
+  void *rows_of[4];
+  int missing = 0;
+  for (int i = 0; i < 4; i++) {
+    rows_of[i] = sample(parts[i].from, data->count, rows, parts[i].bytes);
+    missing |= !rows_of[i];
+  }
+  int status = missing ? bfm_fail(BFM_NO_MEMORY, "no memory for %" PRId64 " prompt states", rows)
+                       : bfm_agent_set_prompt(t->agent, t->env, rows, rows_of[0], rows_of[1],
+                                              rows_of[2], data->na ? rows_of[3] : NULL);
+  for (int i = 0; i < 4; i++) free(rows_of[i]);
   return status;
+}
+
+// the states that rewards of the data belong to are those an action led to
+static int keep_rewards(Training *t, const Dataset *data) {
+  if (!data->rewards) return BFM_OK;
+  int64_t rows = t->settings.prompt_states < data->count ? t->settings.prompt_states : data->count;
+  t->sample_obs = sample(data->next_obs, data->count, rows, data->obs_dim * sizeof(float));
+  t->sample_rewards = sample(data->rewards, data->count, rows, sizeof(float));
+  t->sample_rows = rows;
+  if (t->sample_obs && t->sample_rewards) return BFM_OK;
+  return bfm_fail(BFM_NO_MEMORY, "no memory for %" PRId64 " rewards", rows);
+}
+
+// a model of data whose domain is not known can be trained, but neither told in words nor evaluated
+static int set_prompt(Training *t, const Dataset *data) {
+  if (!t->settings.prompt_states && t->settings.eval_every) {
+    return bfm_fail(BFM_BAD_ARGUMENT, "evaluations need prompt states: --prompt-states is 0");
+  }
+  if (!t->settings.prompt_states) return BFM_OK;
+  int status = give_prompt(t, data);
+  if (status == BFM_NO_MEMORY || (status && (t->settings.eval_every || *t->settings.env))) {
+    return status;
+  }
+  if (status) snprintf(t->prompt_note, sizeof t->prompt_note, "%s", bfm_error());
+  return t->settings.eval_every ? keep_rewards(t, data) : BFM_OK;
+}
+
+// ---------------------------------- all of it ----------------------------------------------------
+
+static int option_of(const bfm_agent *agent, const char *name, int64_t *number, char *text,
+                     size_t size) {
+  char *json = bfm_agent_options(agent);
+  cJSON *options = json ? cJSON_Parse(json) : NULL;
+  const cJSON *item = cJSON_GetObjectItem(options, name);
+  if (number) *number = item ? (int64_t)item->valuedouble : 0;
+  if (text) snprintf(text, size, "%s", cJSON_IsString(item) ? item->valuestring : "");
+  free(json);
+  cJSON_Delete(options);
+  return item ? BFM_OK : bfm_fail(BFM_NO_MEMORY, "no memory for the options");
+}
+
+static int make_watch(Training *t) {
+  const TrainSettings *s = &t->settings;
+  if (!s->eval_every) return BFM_OK;
+  WatchPlan plan = {.folder = t->folder.path,
+                    .env = t->env,
+                    .tasks = s->eval_tasks,
+                    .episodes = s->eval_episodes,
+                    .episode_steps = s->eval_steps,
+                    .replicas = bfm_agent_replicas(t->agent),
+                    .rows = t->sample_rows,
+                    .obs = t->sample_obs,
+                    .rewards = t->sample_rewards,
+                    .stop = t->plan.stop};
+  enum { ON, OFF, BOTH };
+  int64_t es, threads;
+  char device[OPTION_TEXT_SIZE], options[OPTION_TEXT_SIZE + 64];
+  TRY(option_of(t->agent, "es", &es, NULL, 0));
+  TRY(option_of(t->agent, "seed", &plan.seed, NULL, 0));
+  TRY(option_of(t->agent, "threads", &threads, NULL, 0));
+  TRY(option_of(t->agent, "device", NULL, device, sizeof device));
+  if (s->eval_es != ON || !es) plan.es[plan.es_count++] = 0;
+  if (s->eval_es != OFF && es) plan.es[plan.es_count++] = es;
+  snprintf(options, sizeof options, "{\"device\": \"%s\", \"threads\": %" PRId64 "}", device, threads);
+  plan.options = options;
+  return watch_new(&t->watch, &plan, t->agent);
 }
 
 // the bits of a run are those of its data: a resume on other data is refused
 static int take_data(Training *t, const Dataset *data, cJSON *record) {
   t->transitions = data->count;
   t->episodes = data->episodes;
-  memcpy(t->env, data->env, sizeof t->env);
   uint32_t checksum = checksum_of(data);
   if (t->plan.resume && checksum != cJSON_GetObjectItem(record, "checksum")->valuedouble) {
     return bfm_fail(BFM_BAD_ARGUMENT, "the data is not that of the run in %s, or not in its order",
-                    t->folder);
+                    t->folder.path);
   }
   TRY(make_agent(t, data));
-  TRY(make_folder(t));
-  return update_record(t, record, checksum);
+  TRY(set_prompt(t, data));
+  TRY(make_watch(t));
+  t->begun = 1;
+  TRY(folder_make(&t->folder));
+  return write_record(t, record, checksum);
 }
 
-// ---------------------------------- the log ------------------------------------------------------
-
-// drop what was logged after the last save: those steps are done again
-static int open_log(Training *t) {
-  char path[PATH_MAX];
-  path_in(t, "log.jsonl", path, sizeof path);
-  FILE *old = fopen(path, "r");
-  off_t keep = 0;
-  char *line = NULL;
-  size_t size = 0;
-  for (ssize_t n; old && (n = getline(&line, &size, old)) > 0; keep += n) {
-    cJSON *entry = line[n - 1] == '\n' ? cJSON_Parse(line) : NULL;
-    const cJSON *step = cJSON_GetObjectItem(entry, "step");
-    int good = cJSON_IsNumber(step) && step->valuedouble <= (double)t->first_step;
-    cJSON_Delete(entry);
-    if (!good) break;
-  }
-  free(line);
-  if (old) fclose(old);
-
-  t->log = fopen(path, "a");
-  if (!t->log || ftruncate(fileno(t->log), keep)) {
-    return bfm_fail(BFM_IO, "cannot write %s: %s", path, strerror(errno));
-  }
-  return BFM_OK;
+static int open_training(Training *t, cJSON *record) {
+  Dataset data;
+  TRY(take_settings(t, record));
+  TRY(read_data(t, &data, record));
+  int status = take_data(t, &data, record);
+  dataset_free(&data);
+  TRY(status);
+  TRY(folder_open_log(&t->folder, "log.jsonl", t->first_step, &t->log));
+  return t->watch ? watch_resume(t->watch, t->first_step) : BFM_OK;
 }
-
-// a float32 in as many digits as it has
-static cJSON *number_item(float value) {
-  char text[32];
-  snprintf(text, sizeof text, "%.7g", value);
-  return cJSON_CreateRaw(text);
-}
-
-// one number, or with several seeds one a seed
-static cJSON *loss_item(const Training *t, int loss) {
-  int R = bfm_agent_replicas(t->agent), count = bfm_agent_loss_count(t->agent);
-  if (R == 1) return number_item(t->losses[loss]);
-  cJSON *items = cJSON_CreateArray();
-  for (int r = 0; r < R; r++) cJSON_AddItemToArray(items, number_item(t->losses[r * count + loss]));
-  return items;
-}
-
-static int write_log(Training *t, double seconds) {
-  cJSON *entry = cJSON_CreateObject();
-  cJSON_AddNumberToObject(entry, "step", (double)bfm_agent_step(t->agent));
-  cJSON_AddNumberToObject(entry, "seconds", round(1e3 * seconds) / 1e3);
-  for (int i = 0; i < bfm_agent_loss_count(t->agent); i++) {
-    cJSON_AddItemToObject(entry, bfm_agent_loss_name(t->agent, i), loss_item(t, i));
-  }
-  char *text = cJSON_PrintUnformatted(entry);
-  cJSON_Delete(entry);
-  if (!text) return bfm_fail(BFM_NO_MEMORY, "no memory for a line of the log");
-  int bad = fprintf(t->log, "%s\n", text) < 0 || fflush(t->log);
-  free(text);
-  if (bad) return bfm_fail(BFM_IO, "cannot write %s/log.jsonl: %s", t->folder, strerror(errno));
-  t->kept = 1;
-  return BFM_OK;
-}
-
-static void loss_note(const Training *t, char *out, size_t size) {
-  int R = bfm_agent_replicas(t->agent), count = bfm_agent_loss_count(t->agent);
-  size_t at = 0;
-  for (int i = 0; i < count && at < size; i++) {
-    double mean = 0;
-    for (int r = 0; r < R; r++) mean += t->losses[r * count + i] / R;
-    at += snprintf(out + at, size - at, "%s%s %.4g", i ? "  " : "",
-                   bfm_agent_loss_name(t->agent, i), mean);
-  }
-}
-
-// ---------------------------------- the run ------------------------------------------------------
 
 int training_open(Training *t, const TrainPlan *plan) {
-  *t = (Training){.plan = *plan};
+  *t = (Training){.plan = *plan, .kept = plan->resume};
+  TRY(folder_name(&t->folder, plan->folder));
   TRY(check_folder(t));
-  t->kept = plan->resume;
   cJSON *record = NULL;
+  int status = BFM_OK;
   if (plan->resume)
-    TRY(read_record(t, &record));
+    status = read_record(t, &record);
   else
     record = cJSON_CreateObject();
-  if (plan->resume && !plan->steps)
-    t->plan.steps = (int64_t)cJSON_GetObjectItem(record, "steps")->valuedouble;
-
-  Dataset data;
-  int status = read_data(t, &data, record);
-  if (!status) {
-    status = take_data(t, &data, record);
-    dataset_free(&data);
-  }
+  if (!status) status = open_training(t, record);
   cJSON_Delete(record);
-  if (!status) status = open_log(t);
   if (status) training_close(t);
   return status;
 }
 
-static int save(Training *t) {
-  char path[PATH_MAX];
-  for (int r = 0; r < bfm_agent_replicas(t->agent); r++) {
-    training_model_path(t, r, path, sizeof path);
-    TRY(bfm_agent_save_model(t->agent, r, path));
-  }
-  path_in(t, "state.safetensors", path, sizeof path);
-  TRY(bfm_agent_save_state(t->agent, path));
-  t->kept = 1;
-  return BFM_OK;
-}
-
-static int64_t to_next(int64_t step, int64_t every) {
-  return every > 0 ? every - step % every : INT64_MAX;
-}
-
-static int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
-
-static int train(Training *t, Progress *progress) {
-  const TrainPlan *plan = &t->plan;
-  int64_t chunk = 1, step = bfm_agent_step(t->agent), saved = plan->resume ? step : -1;
-  double start = seconds_now(), last_save = start;
-
-  while (step < plan->steps && !(plan->stop && *plan->stop)) {
-    double before = seconds_now();
-    int64_t due = min64(to_next(step, plan->log_every), to_next(step, plan->save_every));
-    int64_t n = min64(chunk, min64(due, plan->steps - step));
-    TRY(bfm_agent_train(t->agent, n, t->losses));
-    step = bfm_agent_step(t->agent);
-
-    double now = seconds_now();
-    t->seconds = now - start;
-    if (n == chunk) chunk = now - before < CHUNK_SECONDS ? 2 * chunk : chunk > 1 ? chunk / 2 : 1;
-    if (step % plan->log_every == 0 || step == plan->steps) TRY(write_log(t, t->seconds));
-    int by_time = plan->save_every == 0 && now - last_save > SAVE_SECONDS;
-    if (by_time || (plan->save_every > 0 && step % plan->save_every == 0)) {
-      TRY(save(t));
-      saved = step;
-      last_save = seconds_now();
-    }
-    char note[256];
-    loss_note(t, note, sizeof note);
-    progress_update(progress, step, note);
-  }
-
-  if (saved != step) TRY(save(t));
-  if (step >= plan->steps) return BFM_OK;
-  return bfm_fail(BFM_INTERRUPTED,
-                  "stopped at step %" PRId64 " of %" PRId64 "; bfm train --resume -o %s goes on",
-                  step, plan->steps, t->folder);
-}
-
-int training_run(Training *t) {
-  Progress progress;
-  progress_start(&progress, "train", "steps", t->first_step, t->plan.steps, t->plan.quiet);
-  int status = train(t, &progress);
-  progress_end(&progress);
-  return status;
-}
-
 void training_close(Training *t) {
+  static const char *const traces[] = {"run.json", "log.jsonl", NULL};
+  watch_free(t->watch);
+  for (int i = 0; i < 2 && t->agent; i++) snapshot_free(&t->good[i], t->agent);
   bfm_agent_free(t->agent);
   free(t->losses);
+  free(t->sample_obs);
+  free(t->sample_rewards);
   if (t->log) fclose(t->log);
-  if (t->begun && !t->kept) take_back(t);
+  if (t->begun && !t->kept) folder_take_back(&t->folder, traces);
   *t = (Training){.agent = NULL};
 }

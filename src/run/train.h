@@ -1,50 +1,71 @@
 // A training run and its folder:
-//   run.json           data files and their checksum, planned steps: what a resume needs to know
-//   log.jsonl          one JSON line every log_every steps: step, seconds, losses
+//   run.json           data files and their checksum, settings: what a resume needs to know
+//   log.jsonl          one JSON line every log-every steps: step, seconds, steps/s, losses, metrics
 //   state.safetensors  everything of the agent
 //   model.safetensors  the model; model.0.safetensors … with several seeds
+// and with --eval-every what watch.h writes.
 
 #ifndef BFM_RUN_TRAIN_H
 #define BFM_RUN_TRAIN_H
 
-#include <limits.h>
 #include <signal.h>
-#include <stdint.h>
-#include <stdio.h>
 
-#include "core/status.h"
+#include "agents/snapshot.h"
+#include "core/options.h"
+#include "run/folder.h"
+#include "run/watch.h"
+
+// all that is not the agent's own
+typedef struct {
+  int64_t steps, save_every, log_every;
+  int64_t eval_every, eval_episodes, eval_steps, prompt_states;
+  int recipe, eval_es, on_divergence;
+  char eval_tasks[OPTION_TEXT_SIZE], env[OPTION_TEXT_SIZE];
+} TrainSettings;
+
+extern const Option train_options[];
 
 typedef struct {
   const char *const *data;  // dataset files; a resume needs none, the run knows them
   int data_count;
   const char *folder;
-  const char *options;  // of the agent, a JSON object, or NULL
-  int64_t steps;        // in all; 0 on a resume: as planned when the run began
-  int64_t save_every;   // steps; 0: every ten minutes
-  int64_t log_every;    // steps
+  const char *settings;  // given ones, a JSON object; a resume takes the others from the run
+  const char *options;   // of the agent, a JSON object; before the recipe
   int resume, quiet;
   const volatile sig_atomic_t *stop;  // not 0: save and stop
 } TrainPlan;
 
 typedef struct {
   TrainPlan plan;
-  char folder[PATH_MAX - 64];  // without a slash at its end
+  TrainSettings settings;
+  Folder folder;
   bfm_agent *agent;
   int64_t transitions, episodes, first_step;
-  char env[64];
-  double seconds;  // of training, this time
-  float *losses;   // [R, loss_count] of the last step
+  char env[OPTION_TEXT_SIZE], collector[64];
+  char prompt_note[256];  // why the model carries no prompt states, or empty
+  double seconds;         // of training, this time
+  float *losses;          // [R, loss_count] of the last step
   FILE *log;
+  int64_t logged_step;  // the last line of the log, and when
+  double logged_seconds;
+
+  Watch *watch;  // NULL: no evaluation
+  int64_t sample_rows;  // of the data: states with the rewards the file has
+  float *sample_obs, *sample_rewards;
+
+  Snapshot good[2];  // the older one is far enough from a divergence that is noticed later
+  int older, restarts;
+
   int begun;  // the folder may have traces of this run …
   int kept;   // … which are worth keeping
-  int made;   // how many folders at the end of the path are new
 } Training;
 
 // read the data, make or load the agent, make the folder: all that can go wrong before the first
 // step. Leaves nothing behind when it fails
 int training_open(Training *t, const TrainPlan *plan);
 
-// train until the planned steps are done; BFM_INTERRUPTED when told to stop, with all saved
+// train until the planned steps are done and evaluated; BFM_INTERRUPTED when told to stop, with all
+// saved; BFM_DIVERGED with the last good models and state saved
 int training_run(Training *t);
 
 void training_close(Training *t);

@@ -1,0 +1,60 @@
+// bfm plot: the learning curves of one or more runs in one picture.
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/cli.h"
+#include "run/evals.h"
+
+typedef struct {
+  const char **folders;
+  int count;
+  const char *path;
+} Arguments;
+
+static const struct argp_option own_options[] = {
+    {"output", 'o', "FILE", 0, "where to draw, as .svg and .png (default: curves)", 0},
+    {0},
+};
+
+static error_t parse(int key, char *arg, struct argp_state *state) {
+  Arguments *a = state->input;
+  switch (key) {
+    case 'o': a->path = arg; return 0;
+    case ARGP_KEY_ARG: a->folders[a->count++] = arg; return 0;
+    case ARGP_KEY_NO_ARGS: argp_error(state, "name the folders of runs"); return 0;
+    default: return ARGP_ERR_UNKNOWN;
+  }
+}
+
+// both suffixes are drawn whichever was typed
+static int draw(const Arguments *a) {
+  char *path = strdup(a->path);
+  if (!path) return bfm_fail(BFM_NO_MEMORY, "no memory for a name");
+  char *dot = strrchr(path, '.');
+  if (dot && (!strcmp(dot, ".svg") || !strcmp(dot, ".png"))) *dot = 0;
+  int status = evals_draw(a->folders, a->count, path);
+  if (!status) printf("%s.svg\n%s.png\n", path, path);
+  free(path);
+  return status;
+}
+
+int cli_plot(int argc, char **argv) {
+  Arguments a = {.path = "curves", .folders = calloc(argc, sizeof *a.folders)};
+  if (!a.folders) return cli_fail(bfm_fail(BFM_NO_MEMORY, "no memory for %d arguments", argc));
+  const struct argp argp = {
+      own_options,
+      parse,
+      "RUN...",
+      "Draw the returns of runs by step, as bfm train --eval-every found them: a panel a task, a "
+      "curve a run, over its seeds mean and standard deviation. gnuplot draws.\v"
+      "Example:\n"
+      "  bfm plot runs/fb runs/fb-aw runs/fb-aware -o compared.svg\n",
+      NULL,
+      cli_help,
+      NULL};
+  int status = cli_parse(&argp, argc, argv, &a);
+  if (!status && (status = draw(&a))) cli_fail(status);
+  free(a.folders);
+  return status;
+}

@@ -1,0 +1,36 @@
+// The folder of a run: made when needed, taken back when the run comes to nothing, with JSON files
+// that appear whole and logs of JSON lines that a resume cuts to where it begins.
+
+#ifndef BFM_RUN_FOLDER_H
+#define BFM_RUN_FOLDER_H
+
+#include <cjson/cJSON.h>
+#include <limits.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "core/status.h"
+
+typedef struct {
+  char path[PATH_MAX - 64];  // without a slash at its end
+  int made;                  // how many folders at the end of the path are new
+} Folder;
+
+int folder_name(Folder *folder, const char *path);
+int folder_make(Folder *folder);  // with the folders above it
+
+// remove these files (NULL after the last) and the folders that were made and are empty
+void folder_take_back(Folder *folder, const char *const *files);
+
+void folder_file(const Folder *folder, const char *name, char *out, size_t size);
+
+int folder_write_json(const Folder *folder, const char *name, const cJSON *value);
+int folder_read_json(const Folder *folder, const char *name, cJSON **value);
+
+// open a log to append to, without its lines of later steps, which are done again
+int folder_open_log(const Folder *folder, const char *name, int64_t last_step, FILE **log);
+
+// append a JSON line, and flush
+int folder_log(const Folder *folder, FILE *log, const cJSON *line);
+
+#endif

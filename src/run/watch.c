@@ -1,0 +1,350 @@
+// Watching a run learn. The models go through files, so that a run may be stopped or killed at any
+// moment without losing an evaluation: as long as all pending models are there, their step is to be
+// evaluated. A task's rewards at the prompt states are computed once, z for each model.
+
+#include "run/watch.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "agents/agent.h"
+#include "core/progress.h"
+#include "data/safetensors.h"
+#include "envs/tasks.h"
+#include "run/evals.h"
+#include "run/evaluate.h"
+#include "run/tasklist.h"
+
+struct Watch {
+  WatchPlan plan;
+  TaskList tasks;
+  EvalLog evals;     // all that was found
+  double *best;      // [replicas]
+  float **rewards;   // [tasks] of the prompt states; NULL: the data says them
+  float *z;          // [tasks, d]
+  double *returns;   // [tasks, episodes]
+
+  pthread_t thread;
+  int running;       // the thread is to be joined
+  atomic_int stop;
+  int64_t step;       // under way
+  int status;         // of the last evaluation …
+  char error[512];    // … and its sentence: messages are a thread's own
+  char undrawn[512];  // why there are no curves
+  pthread_mutex_t note_lock;
+  char note[64];
+  char options[OPTION_TEXT_SIZE + 64];
+};
+
+void watch_path(const char *folder, const char *name, int replica, int replicas, char *out,
+                size_t size) {
+  if (replicas > 1)
+    snprintf(out, size, "%s/%s.%d.safetensors", folder, name, replica);
+  else
+    snprintf(out, size, "%s/%s.safetensors", folder, name);
+}
+
+static void path_of(const Watch *w, const char *name, int replica, char *out, size_t size) {
+  watch_path(w->plan.folder, name, replica, w->plan.replicas, out, size);
+}
+
+// ---------------------------------- pending models -----------------------------------------------
+
+// the last one goes first: a set that is not whole is done with
+static void remove_pending(const Watch *w) {
+  char path[PATH_MAX];
+  for (int r = w->plan.replicas - 1; r >= 0; r--) {
+    path_of(w, "pending", r, path, sizeof path);
+    unlink(path);
+  }
+}
+
+// step of the pending models, -1 without a whole set
+static int64_t pending_step(const Watch *w) {
+  int64_t step = -1;
+  for (int r = 0; r < w->plan.replicas; r++) {
+    char path[PATH_MAX];
+    path_of(w, "pending", r, path, sizeof path);
+    SafeTensors *file;
+    if (safetensors_open(&file, path)) return -1;
+    const char *text = safetensors_metadata(file, "step");
+    step = text ? strtoll(text, NULL, 10) : -1;
+    safetensors_close(file);
+  }
+  return step;
+}
+
+// the new best is another name of the pending model, put in place of the old
+static int keep_best(Watch *w) {
+  for (int r = 0; r < w->plan.replicas; r++) {
+    double score = evals_score(&w->evals, w->step, w->plan.seed + r);
+    if (!(score > w->best[r])) continue;
+    char pending[PATH_MAX], best[PATH_MAX], temporary[PATH_MAX + 8];
+    path_of(w, "pending", r, pending, sizeof pending);
+    path_of(w, "best", r, best, sizeof best);
+    snprintf(temporary, sizeof temporary, "%s.tmp", best);
+    unlink(temporary);
+    if (link(pending, temporary) || rename(temporary, best)) {
+      return bfm_fail(BFM_IO, "cannot write %s: %s", best, strerror(errno));
+    }
+    w->best[r] = score;
+  }
+  return BFM_OK;
+}
+
+// ---------------------------------- what was found -----------------------------------------------
+
+static void forget_best(Watch *w) {
+  for (int r = 0; r < w->plan.replicas; r++) {
+    w->best[r] = -INFINITY;
+    for (int i = 0; i < w->evals.count; i++) {
+      int64_t seed = w->plan.seed + r;
+      if (w->evals.lines[i].seed != seed) continue;
+      w->best[r] = fmax(w->best[r], evals_score(&w->evals, w->evals.lines[i].step, seed));
+    }
+  }
+}
+
+// end what is under way without its result
+static void stop_thread(Watch *w) {
+  if (!w->running) return;
+  atomic_store(&w->stop, 1);
+  pthread_join(w->thread, NULL);
+  atomic_store(&w->stop, 0);
+  w->running = 0;
+}
+
+int watch_forget(Watch *w, int64_t step) {
+  if (w->running && w->step > step) {
+    stop_thread(w);
+    remove_pending(w);
+  }
+  TRY(watch_wait(w));
+  evals_free(&w->evals);
+  TRY(evals_read(&w->evals, w->plan.folder, step));
+  forget_best(w);
+  char path[PATH_MAX];
+  snprintf(path, sizeof path, "%s/eval.jsonl", w->plan.folder);
+  if (truncate(path, w->evals.bytes) && errno != ENOENT) {
+    return bfm_fail(BFM_IO, "cannot write %s: %s", path, strerror(errno));
+  }
+  return BFM_OK;
+}
+
+// the lines of an evaluation go to the file together
+static int write_lines(Watch *w, const char *text, size_t size) {
+  char path[PATH_MAX];
+  snprintf(path, sizeof path, "%s/eval.jsonl", w->plan.folder);
+  FILE *file = fopen(path, "a");
+  int bad = !file || fwrite(text, 1, size, file) != size || fflush(file) || fsync(fileno(file));
+  if (file) bad |= fclose(file);
+  return bad ? bfm_fail(BFM_IO, "cannot write %s: %s", path, strerror(errno)) : BFM_OK;
+}
+
+// ---------------------------------- an evaluation ------------------------------------------------
+
+static int each(void *context, int64_t done, int64_t total) {
+  (void)done;
+  (void)total;
+  Watch *w = context;
+  return atomic_load(&w->stop) || (w->plan.stop && *w->plan.stop);
+}
+
+static int prompt(Watch *w, bfm_agent *agent, int task) {
+  float *z = w->z + task * bfm_agent_d(agent);
+  if (!w->rewards[task]) {
+    return bfm_agent_prompt_reward(agent, 0, w->plan.rows, w->plan.obs, w->plan.rewards, 0, z);
+  }
+  return bfm_agent_prompt_reward(agent, 0, agent->prompt.count, agent->prompt.obs, w->rewards[task],
+                                 0, z);
+}
+
+static int evaluate_agent(Watch *w, bfm_agent *agent, int replica, FILE *lines) {
+  for (int i = 0; i < w->tasks.count; i++) TRY(prompt(w, agent, i));
+  for (int k = 0; k < w->plan.es_count; k++) {
+    bfm_evaluation plan = {.tasks = (const char *const *)w->tasks.text,
+                           .task_count = w->tasks.count,
+                           .z = w->z,
+                           .episodes = w->plan.episodes,
+                           .steps = w->plan.episode_steps,
+                           .es = (int)w->plan.es[k],
+                           .each = each,
+                           .context = w};
+    TRY(bfm_agent_evaluate(agent, &plan, w->returns));
+    for (int i = 0; i < w->tasks.count; i++) {
+      EvalLine line = {.step = w->step, .seed = w->plan.seed + replica, .es = w->plan.es[k],
+                       .episodes = w->plan.episodes};
+      snprintf(line.task, sizeof line.task, "%s", w->tasks.text[i]);
+      mean_std(w->returns + i * w->plan.episodes, w->plan.episodes, &line.mean, &line.std);
+      evals_print(&line, lines);
+    }
+  }
+  return BFM_OK;
+}
+
+static int evaluate_pending(Watch *w, FILE *lines) {
+  for (int r = 0; r < w->plan.replicas; r++) {
+    char path[PATH_MAX];
+    path_of(w, "pending", r, path, sizeof path);
+    bfm_agent *agent;
+    TRY(bfm_agent_load(&agent, path, w->plan.options));
+    int status = evaluate_agent(w, agent, r, lines);
+    bfm_agent_free(agent);
+    TRY(status);
+  }
+  return BFM_OK;
+}
+
+static void take_note(Watch *w) {
+  double mean = 0;
+  for (int r = 0; r < w->plan.replicas; r++) {
+    mean += evals_score(&w->evals, w->step, w->plan.seed + r) / w->plan.replicas;
+  }
+  char at[32];
+  short_count((double)w->step, at, sizeof at);
+  pthread_mutex_lock(&w->note_lock);
+  snprintf(w->note, sizeof w->note, "returns %.4g at %s", mean, at);
+  pthread_mutex_unlock(&w->note_lock);
+}
+
+static int finish(Watch *w, const char *text, size_t size) {
+  TRY(write_lines(w, text, size));
+  evals_free(&w->evals);
+  TRY(evals_read(&w->evals, w->plan.folder, w->step));
+  TRY(keep_best(w));
+  remove_pending(w);
+  char path[PATH_MAX];
+  snprintf(path, sizeof path, "%s/curves", w->plan.folder);
+  // without gnuplot a run goes on as well
+  int drawn = !evals_draw(&w->plan.folder, 1, path);
+  snprintf(w->undrawn, sizeof w->undrawn, "%s", drawn ? "" : bfm_error());
+  take_note(w);
+  return BFM_OK;
+}
+
+static void *work(void *context) {
+  Watch *w = context;
+  char *text = NULL;
+  size_t size = 0;
+  FILE *lines = open_memstream(&text, &size);
+  w->status = lines ? evaluate_pending(w, lines) : bfm_fail(BFM_NO_MEMORY, "no memory for results");
+  if (lines && fclose(lines) && !w->status) w->status = bfm_fail(BFM_NO_MEMORY, "no memory");
+  if (!w->status) w->status = finish(w, text, size);
+  if (w->status) snprintf(w->error, sizeof w->error, "%s", bfm_error());
+  free(text);
+  return NULL;
+}
+
+// ---------------------------------- from the training thread -------------------------------------
+
+static int start(Watch *w, int64_t step) {
+  w->step = step;
+  w->running = !pthread_create(&w->thread, NULL, work, w);
+  return w->running ? BFM_OK : bfm_fail(BFM_NO_MEMORY, "cannot start a thread to evaluate with");
+}
+
+int watch_wait(Watch *w) {
+  if (!w->running) return BFM_OK;
+  pthread_join(w->thread, NULL);
+  w->running = 0;
+  if (!w->status) return BFM_OK;
+  if (w->status == BFM_INTERRUPTED) {
+    return bfm_fail(w->status, "stopped in the evaluation of step %ld", (long)w->step);
+  }
+  return bfm_fail(w->status, "the evaluation of step %ld failed: %s", (long)w->step, w->error);
+}
+
+int watch_begin(Watch *w, bfm_agent *agent) {
+  TRY(watch_wait(w));
+  for (int r = 0; r < w->plan.replicas; r++) {
+    char path[PATH_MAX];
+    path_of(w, "pending", r, path, sizeof path);
+    TRY(bfm_agent_save_model(agent, r, path));
+  }
+  return start(w, bfm_agent_step(agent));
+}
+
+int watch_knows(const Watch *w, int64_t step) {
+  if (w->running) return w->step >= step;
+  return !isnan(evals_score(&w->evals, step, w->plan.seed));
+}
+
+void watch_note(Watch *w, char *out, size_t size) {
+  pthread_mutex_lock(&w->note_lock);
+  snprintf(out, size, "%s", w->note);
+  pthread_mutex_unlock(&w->note_lock);
+}
+
+const char *watch_undrawn(const Watch *w) { return w->undrawn; }
+
+// a task that is no expression has its rewards in the data
+static int ask_rewards(Watch *w, bfm_agent *agent, int i) {
+  const Task *task = task_find(w->plan.env, w->tasks.text[i]);
+  if (task && !task->expression) {
+    if (w->plan.rows) return BFM_OK;
+    return bfm_fail(BFM_BAD_ARGUMENT, "the task %s of %s needs rewards in the data, which has none",
+                    task->name, w->plan.env);
+  }
+  w->rewards[i] = malloc((size_t)(bfm_agent_prompt_count(agent) + 1) * sizeof *w->rewards[i]);
+  if (!w->rewards[i]) return bfm_fail(BFM_NO_MEMORY, "no memory for the rewards of a task");
+  return agent_prompt_rewards(agent, w->tasks.text[i], w->rewards[i]);
+}
+
+static int prepare(Watch *w, bfm_agent *agent) {
+  TRY(tasklist_parse(&w->tasks, w->plan.env, w->plan.tasks));
+  w->best = malloc(w->plan.replicas * sizeof *w->best);
+  w->rewards = calloc(w->tasks.count, sizeof *w->rewards);
+  w->z = malloc((size_t)w->tasks.count * bfm_agent_d(agent) * sizeof *w->z);
+  w->returns = malloc((size_t)w->tasks.count * w->plan.episodes * sizeof *w->returns);
+  if (!w->best || !w->rewards || !w->z || !w->returns) {
+    return bfm_fail(BFM_NO_MEMORY, "no memory for %d tasks", w->tasks.count);
+  }
+  for (int i = 0; i < w->tasks.count; i++) TRY(ask_rewards(w, agent, i));
+  return BFM_OK;
+}
+
+int watch_new(Watch **out, const WatchPlan *plan, bfm_agent *agent) {
+  Watch *w = calloc(1, sizeof *w);
+  *out = NULL;
+  if (!w) return bfm_fail(BFM_NO_MEMORY, "no memory to evaluate with");
+  w->plan = *plan;
+  snprintf(w->options, sizeof w->options, "%s", plan->options ? plan->options : "{}");
+  w->plan.options = w->options;
+  pthread_mutex_init(&w->note_lock, NULL);
+  int status = prepare(w, agent);
+  if (status)
+    watch_free(w);
+  else
+    *out = w;
+  return status;
+}
+
+int watch_resume(Watch *w, int64_t step) {
+  int64_t pending = pending_step(w);
+  int go_on = pending >= 0 && pending <= step;
+  TRY(watch_forget(w, go_on ? pending - 1 : step));
+  if (go_on) return start(w, pending);
+  remove_pending(w);
+  return BFM_OK;
+}
+
+void watch_free(Watch *w) {
+  if (!w) return;
+  stop_thread(w);
+  pthread_mutex_destroy(&w->note_lock);
+  for (int i = 0; i < w->tasks.count && w->rewards; i++) free(w->rewards[i]);
+  tasklist_free(&w->tasks);
+  evals_free(&w->evals);
+  free(w->rewards);
+  free(w->best);
+  free(w->z);
+  free(w->returns);
+  free(w);
+}

@@ -1,0 +1,66 @@
+// Watching a run learn: at a step the models are saved and a second thread, with agents of its own,
+// lets them act while training goes on. In the run's folder:
+//   eval.jsonl                   one line a step, replica, task and es
+//   best.safetensors             the model with the best mean over tasks; best.0 … with several seeds
+//   pending.safetensors          the models whose evaluation is not done; a resume begins with them
+//   curves.svg, curves.png       returns by step
+
+#ifndef BFM_RUN_WATCH_H
+#define BFM_RUN_WATCH_H
+
+#include <signal.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/status.h"
+
+typedef struct {
+  const char *folder;
+  const char *options;  // to load models with, a JSON object or NULL
+  const char *env;      // domain
+  const char *tasks;    // as in tasklist.h
+  int64_t episodes, episode_steps;  // 0 steps: the domain's
+  int64_t es[2];
+  int es_count;
+  int replicas;
+  int64_t seed;  // of replica 0
+  // states the data says rewards of, for tasks that are no expressions; kept until the end
+  int64_t rows;
+  const float *obs, *rewards;
+  const volatile sig_atomic_t *stop;  // not 0: leave what is under way pending
+} WatchPlan;
+
+typedef struct Watch Watch;
+
+// asks the agent's prompt states for the rewards of all tasks: a task that cannot be is found here
+int watch_new(Watch **watch, const WatchPlan *plan, bfm_agent *agent);
+
+// forget what was found after this step, and begin with what a stopped run had under way
+int watch_resume(Watch *watch, int64_t step);
+
+// evaluate the agent as it is now; waits for an evaluation that is under way
+int watch_begin(Watch *watch, bfm_agent *agent);
+
+// wait until all is evaluated; the status of what was under way
+int watch_wait(Watch *watch);
+
+// whether this step was evaluated, or is under way
+int watch_knows(const Watch *watch, int64_t step);
+
+// forget what was found after this step
+int watch_forget(Watch *watch, int64_t step);
+
+// "returns 512 at 30k", of the last evaluation; empty before the first
+void watch_note(Watch *watch, char *out, size_t size);
+
+// why there are no curves, empty when they were drawn
+const char *watch_undrawn(const Watch *watch);
+
+// stops what is under way, whose models stay in the folder
+void watch_free(Watch *watch);
+
+// FOLDER/NAME.safetensors, FOLDER/NAME.R.safetensors with several replicas
+void watch_path(const char *folder, const char *name, int replica, int replicas, char *out,
+                size_t size);
+
+#endif

@@ -1,0 +1,138 @@
+"""bfm train that evaluates on the way, is stopped in the midst of it, or diverges."""
+import json
+import os
+import shutil
+import signal
+import subprocess
+import time
+
+import numpy as np
+import pytest
+from conftest import BFM, HERE, TINY, refused, run, write_dataset
+from safetensors import safe_open
+
+EVAL = ["--eval-every", 20, "--eval-episodes", 3, "--eval-steps", 10, "--eval-es", "both",
+        "--prompt-states", 200, "--es", 4]
+
+
+@pytest.fixture(scope="module")
+def point_mass(tmp_path_factory):
+  path = tmp_path_factory.mktemp("data") / "point_mass.h5"
+  process = run("collect", "point_mass", "--steps", 1000, "--envs", 4, "-o", path)
+  assert process.returncode == 0, process.stderr
+  return path
+
+
+def lines(path):
+  return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def train(data, folder, *more):
+  process = run("train", data, *TINY, "-o", folder, *more)
+  assert process.returncode == 0, process.stderr
+  return process
+
+
+def score(evals, step, seed):
+  return np.mean([e["mean"] for e in evals if (e["step"], e["seed"], e["es"]) == (step, seed, 4)])
+
+
+@pytest.fixture(scope="module")
+def watched(point_mass, tmp_path_factory):
+  """A run that evaluated thrice, never stopped."""
+  folder = tmp_path_factory.mktemp("watched") / "run"
+  train(point_mass, folder, "--steps", 50, "--seeds", 2, "--log-every", 10, *EVAL)
+  return folder
+
+
+def test_models_carry_prompt_states(watched):
+  with safe_open(watched / "model.0.safetensors", "np") as file:
+    assert file.metadata()["env"] == "point_mass"
+    assert file.get_tensor("prompt.obs").shape == (200, 4)
+
+
+def test_every_task_and_seed_is_evaluated(watched):
+  evals = lines(watched / "eval.jsonl")
+  tasks = {e["task"] for e in evals}
+  assert {"easy", "reach_top_left"} <= tasks
+  found = [(e["step"], e["seed"], e["es"], e["task"]) for e in evals]
+  assert len(found) == len(set(found)) == 3 * 2 * 2 * len(tasks)
+  assert [s for s in dict.fromkeys(e["step"] for e in evals)] == [20, 40, 50]
+  assert not list(watched.glob("pending*"))
+
+
+def test_the_best_model_is_kept(watched):
+  evals = lines(watched / "eval.jsonl")
+  for replica in range(2):
+    with safe_open(watched / f"best.{replica}.safetensors", "np") as file:
+      best = int(file.metadata()["step"])
+    scores = [score(evals, step, replica) for step in (20, 40, 50)]
+    assert score(evals, best, replica) == max(scores)
+
+
+def test_losses_and_rates_are_logged(watched):
+  log = lines(watched / "log.jsonl")
+  assert [line["step"] for line in log] == [10, 20, 30, 40, 50]
+  assert all(line["rate"] > 0 and len(line["fb"]) == 2 for line in log)
+
+
+@pytest.mark.skipif(not shutil.which("gnuplot"), reason="needs gnuplot")
+def test_curves_are_drawn(watched, tmp_path):
+  assert (watched / "curves.png").read_bytes().startswith(b"\x89PNG")
+  assert "reach_top_left" in (watched / "curves.svg").read_text()
+  process = run("plot", watched, watched, "-o", tmp_path / "both.svg")
+  assert process.returncode == 0, process.stderr
+  assert (tmp_path / "both.svg").exists() and (tmp_path / "both.png").exists()
+  assert "no evaluations" in refused("plot", tmp_path, "-o", tmp_path / "x")
+
+
+def test_without_gnuplot_a_run_goes_on(point_mass, tmp_path):
+  process = subprocess.run([BFM, "train", point_mass, *TINY, "-o", tmp_path / "run", "--steps", "2",
+                            "--eval-tasks", "easy", *map(str, EVAL)], capture_output=True, text=True,
+                           env={**os.environ, "PATH": str(tmp_path)})
+  assert process.returncode == 0
+  assert "gnuplot is not here" in process.stderr
+  assert len(lines(tmp_path / "run" / "eval.jsonl")) == 2
+
+
+@pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGKILL])
+def test_a_run_stopped_in_an_evaluation_loses_none(end, point_mass, watched, tmp_path):
+  folder = tmp_path / "run"
+  flags = [*TINY, "--seeds", "2", "--log-every", "10", "--save-every", "10", *map(str, EVAL)]
+  process = subprocess.Popen([BFM, "train", point_mass, *flags, "--steps", "50", "-o", folder],
+                             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+  while not list(folder.glob("pending.1*")) and process.poll() is None:
+    time.sleep(0.001)
+  process.send_signal(end)
+  process.wait()
+  again = run("train", "--resume", *HERE, "-o", folder)
+  if again.returncode:  # killed before the first save
+    shutil.rmtree(folder)
+    train(point_mass, folder, *flags, "--steps", 50)
+  assert lines(folder / "eval.jsonl") == lines(watched / "eval.jsonl")
+  for name in ("model.0", "model.1", "best.0", "best.1"):
+    name += ".safetensors"
+    assert (folder / name).read_bytes() == (watched / name).read_bytes(), name
+
+
+# ---------------------------------- refusals ------------------------------------------------------
+
+
+@pytest.mark.parametrize("flags, part", [
+    (["--eval-tasks", "reach_top_lef"], "reach_top_left"),
+    (["--eval-tasks", "easy,,easy"], "between two commas"),
+    (["--eval-tasks", "nonsense + 1"], "nonsense"),
+    (["--prompt-states", "0"], "prompt-states"),
+    (["--env", "walker"], "walker"),
+    (["--env", "wolker"], "did you mean 'walker'"),
+    (["--recipe", "mud"], "recipe"),
+])
+def test_evaluations_that_cannot_be(flags, part, point_mass, tmp_path):
+  assert part in refused("train", point_mass, *TINY, "--steps", 5, *EVAL, *flags, "-o", tmp_path / "r")
+  assert not (tmp_path / "r").exists()
+
+
+def test_data_of_no_domain_cannot_be_evaluated(tmp_path):
+  data = write_dataset(tmp_path / "data.h5", env="")
+  assert "--env" in refused("train", data, *TINY, *EVAL, "-o", tmp_path / "run")
+  assert not (tmp_path / "run").exists()
