@@ -15,6 +15,16 @@ int cli_fail(int status) {
   return status;
 }
 
+volatile sig_atomic_t cli_stop;
+
+static void on_signal(int number) { cli_stop = number; }
+
+void cli_catch_signals(void) {
+  struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESETHAND};
+  sigaction(SIGINT, &action, NULL);
+  sigaction(SIGTERM, &action, NULL);
+}
+
 // ---------------------------------- flags of a table ---------------------------------------------
 
 static error_t parse_flag(int key, char *arg, struct argp_state *state) {

@@ -5,6 +5,7 @@
 
 #include <argp.h>
 #include <cjson/cJSON.h>
+#include <signal.h>
 
 #include "core/options.h"
 
@@ -19,6 +20,11 @@ typedef struct {
 int cli_train(int argc, char **argv);
 int cli_collect(int argc, char **argv);
 int cli_data(int argc, char **argv);
+int cli_prompt(int argc, char **argv);
+int cli_eval(int argc, char **argv);
+int cli_play(int argc, char **argv);
+int cli_export(int argc, char **argv);
+int cli_plot(int argc, char **argv);
 int cli_info(int argc, char **argv);
 int cli_tasks(int argc, char **argv);
 int cli_names(int argc, char **argv);
@@ -26,6 +32,10 @@ int cli_bench(int argc, char **argv);
 
 // print bfm_error() as "bfm: sentence"; returns the status, which is the exit status
 int cli_fail(int status);
+
+// the first SIGINT or SIGTERM is noted here, a second one ends the program at once
+extern volatile sig_atomic_t cli_stop;
+void cli_catch_signals(void);
 
 // flags of a table of options, as a child parser of a subcommand's own
 typedef struct {

@@ -1,9 +1,11 @@
-// Pictures of states: MuJoCo's renderer on OSMesa, and PNG files.
+// Pictures of states: MuJoCo's renderer, and PNG files. An error that MuJoCo raises while it draws
+// becomes a status: the hook is ours for as long as a picture takes, and returns to where it began.
 
 #include "view/render.h"
 
-#include <dlfcn.h>
 #include <pthread.h>
+#include <setjmp.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,30 +13,41 @@
 
 #include "bfm.h"
 #include "core/newfile.h"
+#include "view/gl.h"
 
-// ---------------------------------- OSMesa -------------------------------------------------------
+// ---------------------------------- errors of MuJoCo ---------------------------------------------
 
-// the four functions we need, as GL/osmesa.h declares them
-enum { OSMESA_RGBA = 0x1908, GL_UNSIGNED_BYTE = 0x1401 };
+static pthread_mutex_t drawing = PTHREAD_MUTEX_INITIALIZER;  // whose hook it is
+static void (*others)(const char *message);
+static _Thread_local jmp_buf *back;
+static _Thread_local char raised[256];
 
-static struct {
-  void *(*create)(unsigned format, int depth, int stencil, int accumulation, void *share);
-  void (*destroy)(void *context);
-  unsigned char (*make_current)(void *context, void *buffer, unsigned type, int width, int height);
-} osmesa;
+static void on_error(const char *message) {
+  if (back) {
+    snprintf(raised, sizeof raised, "%s", message);
+    longjmp(*back, 1);
+  }
+  if (others) others(message);
+  abort();  // another thread's error, which nothing waits for: as MuJoCo itself would
+}
 
-static void osmesa_load(void) {
-  static const char *const names[] = {"libOSMesa.so.8", "libOSMesa.so.6", "libOSMesa.so"};
-  void *library = NULL;
-  // global: MuJoCo looks up OpenGL's functions among the symbols of the process
-  for (int i = 0; i < 3 && !library; i++) library = dlopen(names[i], RTLD_NOW | RTLD_GLOBAL);
-  if (!library) return;
-  setenv("MUJOCO_GL", "osmesa", 1);
-
-  // ISO C has no conversion from object to function pointers, POSIX does
-  *(void **)&osmesa.create = dlsym(library, "OSMesaCreateContextExt");
-  *(void **)&osmesa.destroy = dlsym(library, "OSMesaDestroyContext");
-  *(void **)&osmesa.make_current = dlsym(library, "OSMesaMakeCurrent");
+// call work(render, argument) with errors of MuJoCo as a status
+static int guarded(void (*work)(Render *, void *), Render *render, void *argument) {
+  jmp_buf here;
+  volatile int status = BFM_OK;  // kept across the jump
+  pthread_mutex_lock(&drawing);
+  others = mju_user_error;
+  mju_user_error = on_error;
+  back = &here;
+  if (setjmp(here)) {
+    status = bfm_fail(BFM_UNAVAILABLE, "MuJoCo cannot draw here: %s", raised);
+  } else {
+    work(render, argument);
+  }
+  back = NULL;
+  mju_user_error = others;
+  pthread_mutex_unlock(&drawing);
+  return status;
 }
 
 // ---------------------------------- drawing ------------------------------------------------------
@@ -42,8 +55,7 @@ static void osmesa_load(void) {
 struct Render {
   const World *world;
   int width, height;
-  void *context;
-  uint8_t *buffer;  // what the context draws to; pictures go to MuJoCo's own buffer
+  GlContext *context;
   uint8_t *pixels;  // one picture, bottom row first
   mjData *data;
   mjvScene scene;
@@ -53,29 +65,9 @@ struct Render {
   int has_scene, has_gl;
 };
 
-static int start(Render *render) {
-  static pthread_once_t once = PTHREAD_ONCE_INIT;
-  pthread_once(&once, osmesa_load);
-  if (!osmesa.create || !osmesa.destroy || !osmesa.make_current) {
-    return bfm_fail(BFM_UNAVAILABLE, "pictures need libOSMesa, which is not here: run make deps");
-  }
-
+static void start(Render *render, void *argument) {
+  (void)argument;
   const mjModel *model = render->world->model;
-  size_t bytes = (size_t)render->width * render->height * 4;
-  render->buffer = malloc(bytes);
-  render->pixels = malloc(bytes);
-  render->data = mj_makeData(model);
-  render->context = osmesa.create(OSMESA_RGBA, 24, 8, 0, NULL);
-  if (!render->buffer || !render->pixels || !render->data || !render->context) {
-    return bfm_fail(BFM_NO_MEMORY, "no memory for a picture of %d x %d", render->width,
-                    render->height);
-  }
-  if (!osmesa.make_current(render->context, render->buffer, GL_UNSIGNED_BYTE, render->width,
-                           render->height)) {
-    return bfm_fail(BFM_UNAVAILABLE, "OSMesa cannot draw %d x %d pixels", render->width,
-                    render->height);
-  }
-
   mjv_defaultOption(&render->option);
   mjv_defaultScene(&render->scene);
   mjv_makeScene(model, &render->scene, 2000);
@@ -93,13 +85,23 @@ static int start(Render *render) {
     render->camera.type = mjCAMERA_FIXED;
     render->camera.fixedcamid = id;
   }
-  return BFM_OK;
+}
+
+static int open_render(Render *render) {
+  TRY(gl_new(&render->context, render->width, render->height));
+  render->pixels = malloc((size_t)render->width * render->height * 3);
+  render->data = mj_makeData(render->world->model);
+  if (!render->pixels || !render->data) {
+    return bfm_fail(BFM_NO_MEMORY, "no memory for a picture of %d x %d", render->width,
+                    render->height);
+  }
+  return guarded(start, render, NULL);
 }
 
 int render_new(Render **out, const World *world, int width, int height) {
   *out = NULL;
-  if (width < 16 || width > 4096 || height < 16 || height > 4096) {
-    return bfm_fail(BFM_BAD_ARGUMENT, "a picture has 16 to 4096 pixels a side, not %d x %d", width,
+  if (width < 16 || width > 8192 || height < 16 || height > 8192) {
+    return bfm_fail(BFM_BAD_ARGUMENT, "a picture has 16 to 8192 pixels a side, not %d x %d", width,
                     height);
   }
   Render *render = calloc(1, sizeof *render);
@@ -107,7 +109,7 @@ int render_new(Render **out, const World *world, int width, int height) {
   render->world = world;
   render->width = width;
   render->height = height;
-  int status = start(render);
+  int status = open_render(render);
   if (status) {
     render_free(render);
     return status;
@@ -116,33 +118,58 @@ int render_new(Render **out, const World *world, int width, int height) {
   return BFM_OK;
 }
 
-void render_free(Render *render) {
-  if (!render) return;
+static void stop(Render *render, void *argument) {
+  (void)argument;
   if (render->has_gl) mjr_freeContext(&render->gl);
   if (render->has_scene) mjv_freeScene(&render->scene);
-  if (render->context) osmesa.destroy(render->context);
+}
+
+void render_free(Render *render) {
+  if (!render) return;
+  guarded(stop, render, NULL);
+  gl_free(render->context);
   if (render->data) mj_deleteData(render->data);
   free(render->pixels);
-  free(render->buffer);
   free(render);
 }
 
-void render_draw(Render *render, const double *qpos, uint8_t *rgb, int64_t stride) {
+// what was drawn, into rows of rgb from the top
+static void read_pixels(Render *render, uint8_t *rgb, int64_t stride) {
+  mjrRect viewport = {0, 0, render->width, render->height};
+  mjr_readPixels(render->pixels, NULL, viewport, &render->gl);
+  size_t row = 3 * (size_t)render->width;
+  for (int y = 0; y < render->height; y++) {
+    memcpy(rgb + y * stride, render->pixels + (render->height - 1 - y) * row, row);
+  }
+}
+
+static void draw_state(Render *render, void *argument) {
+  const double *qpos = argument;
   const mjModel *model = render->world->model;
   mjrRect viewport = {0, 0, render->width, render->height};
-
   mj_resetData(model, render->data);
   mju_copy(render->data->qpos, qpos, model->nq);
   mj_fwdPosition(model, render->data);
   mjv_updateScene(model, render->data, &render->option, NULL, &render->camera, mjCAT_ALL,
                   &render->scene);
   mjr_render(viewport, &render->scene, &render->gl);
-  mjr_readPixels(render->pixels, NULL, viewport, &render->gl);
+}
 
-  size_t row = 3 * (size_t)render->width;
-  for (int y = 0; y < render->height; y++) {
-    memcpy(rgb + y * stride, render->pixels + (render->height - 1 - y) * row, row);
-  }
+int render_draw(Render *render, const double *qpos, uint8_t *rgb, int64_t stride) {
+  TRY(guarded(draw_state, render, (void *)qpos));
+  read_pixels(render, rgb, stride);
+  return BFM_OK;
+}
+
+static void draw_figure(Render *render, void *argument) {
+  mjrRect viewport = {0, 0, render->width, render->height};
+  mjr_figure(viewport, argument, &render->gl);
+}
+
+int render_figure(Render *render, mjvFigure *figure, uint8_t *rgb, int64_t stride) {
+  TRY(guarded(draw_figure, render, figure));
+  read_pixels(render, rgb, stride);
+  return BFM_OK;
 }
 
 // ---------------------------------- files --------------------------------------------------------
@@ -193,11 +220,11 @@ int bfm_pictures(const char *name, int64_t count, const double *qpos, int column
   }
   if (!status) {
     int64_t stride = 3 * (int64_t)columns * width;
-    for (int64_t i = 0; i < count; i++) {
+    for (int64_t i = 0; i < count && !status; i++) {
       uint8_t *corner = rgb + i / columns * height * stride + i % columns * width * 3;
-      render_draw(render, qpos + i * world->model->nq, corner, stride);
+      status = render_draw(render, qpos + i * world->model->nq, corner, stride);
     }
-    status = render_write_png(path, rgb, columns * width, (int)(rows * height));
+    if (!status) status = render_write_png(path, rgb, columns * width, (int)(rows * height));
   }
   render_free(render);
   world_free(world);

@@ -1,0 +1,191 @@
+// What an agent is asked to do. Rewards and tasks are asked of the model's prompt states, a goal is a
+// state or named values, a demonstration a dataset's file.
+
+#include "cli/ask.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "agents/agent.h"
+#include "cli/cli.h"
+#include "envs/domain.h"
+
+enum { KEY_REWARD = 0x800, KEY_TASK, KEY_GOAL, KEY_DEMO, KEY_Z, KEY_SOFTMAX };
+
+static const struct argp_option options[] = {
+    {"reward", KEY_REWARD, "EXPRESSION", 0, "a reward, such as 'torso.z > 1.2'; see bfm names", 1},
+    {"task", KEY_TASK, "NAME", 0, "a reward that has a name; see bfm tasks", 1},
+    {"goal", KEY_GOAL, "GOAL", 0,
+     "named values, 'torso.z = 1.3, speed = 0', for the nearest prompt state, or a JSON file with a "
+     "whole state: qpos and qvel, or obs",
+     1},
+    {"demo", KEY_DEMO, "FILE", 0, "a demonstration: a dataset, all of whose states are shown", 1},
+    {"z", KEY_Z, "FILE", 0, "a prompt that bfm prompt -o has written", 1},
+    {"softmax", KEY_SOFTMAX, "REAL", 0,
+     "weigh states by softmax(reward / REAL), which finds the highest rewards", 1},
+    {0},
+};
+
+static error_t parse(int key, char *arg, struct argp_state *state) {
+  Ask *ask = state->input;
+  char *end;
+  switch (key) {
+    case KEY_REWARD: ask->reward = arg; return 0;
+    case KEY_TASK: ask->task = arg; return 0;
+    case KEY_GOAL: ask->goal = arg; return 0;
+    case KEY_DEMO: ask->demo = arg; return 0;
+    case KEY_Z: ask->z = arg; return 0;
+    case KEY_SOFTMAX:
+      ask->softmax = strtod(arg, &end);
+      if (*end || end == arg || !(ask->softmax > 0) || isinf(ask->softmax)) {
+        argp_error(state, "softmax must be a number above 0, not %s", arg);
+      }
+      return 0;
+    default: return ARGP_ERR_UNKNOWN;
+  }
+}
+
+const struct argp ask_argp = {options, parse, NULL, NULL, NULL, NULL, NULL};
+
+void ask_given(const Ask *ask, const char **name, const char **text) {
+  const char *const names[] = {"reward", "task", "goal", "demo", "z"};
+  const char *const texts[] = {ask->reward, ask->task, ask->goal, ask->demo, ask->z};
+  for (int i = 0; i < 5; i++) {
+    if (!texts[i]) continue;
+    *name = names[i];
+    *text = texts[i];
+    return;
+  }
+}
+
+static int check_one(const Ask *ask) {
+  int given = !!ask->reward + !!ask->task + !!ask->goal + !!ask->demo + !!ask->z;
+  if (given == 1) return BFM_OK;
+  return bfm_fail(BFM_BAD_ARGUMENT, "say what to do by one of --reward, --task, --goal, --demo, --z%s",
+                  given ? ", not by several" : "");
+}
+
+// ---------------------------------- JSON files ---------------------------------------------------
+
+static int read_json(const char *path, cJSON **json) {
+  FILE *file = fopen(path, "r");
+  if (!file) return bfm_fail(BFM_IO, "cannot open %s: %s", path, strerror(errno));
+  char *text = NULL;
+  size_t size = 0;
+  ssize_t length = getdelim(&text, &size, 0, file);
+  fclose(file);
+  *json = length > 0 ? cJSON_Parse(text) : NULL;
+  free(text);
+  if (cJSON_IsObject(*json)) return BFM_OK;
+  cJSON_Delete(*json);
+  return bfm_fail(BFM_BAD_FILE, "%s is not a JSON object", path);
+}
+
+// an array of `count` numbers of the object into a malloc'ed array; NULL when there is none
+static int read_array(const cJSON *json, const char *path, const char *name, int64_t count,
+                      double **out) {
+  const cJSON *array = cJSON_GetObjectItemCaseSensitive(json, name), *item;
+  *out = NULL;
+  if (!array) return BFM_OK;
+  if (!cJSON_IsArray(array) || cJSON_GetArraySize(array) != count) {
+    return bfm_fail(BFM_BAD_ARGUMENT, "%s: \"%s\" must be %ld numbers, not %d", path, name,
+                    (long)count, cJSON_IsArray(array) ? cJSON_GetArraySize(array) : 1);
+  }
+  *out = malloc((size_t)(count + 1) * sizeof **out);
+  if (!*out) return bfm_fail(BFM_NO_MEMORY, "no memory for %s", path);
+  int64_t i = 0;
+  cJSON_ArrayForEach(item, array) {
+    if (!cJSON_IsNumber(item)) {
+      return bfm_fail(BFM_BAD_ARGUMENT, "%s: \"%s\" has something that is not a number at %ld", path,
+                      name, (long)i);
+    }
+    (*out)[i++] = item->valuedouble;
+  }
+  return BFM_OK;
+}
+
+static int read_floats(const cJSON *json, const char *path, const char *name, int64_t count,
+                       float *out, int *found) {
+  double *values;
+  int status = read_array(json, path, name, count, &values);
+  *found = !status && values;
+  for (int64_t i = 0; i < count && *found; i++) out[i] = (float)values[i];
+  free(values);
+  return status;
+}
+
+static int file_goal(const cJSON *json, const char *path, bfm_agent *agent, int replica, float *z) {
+  float obs[4096];
+  int found;
+  TRY(read_floats(json, path, "obs", bfm_agent_obs_dim(agent), obs, &found));
+  if (found) return bfm_agent_prompt_states(agent, replica, 1, obs, z);
+
+  const World *world;
+  TRY(agent_open_world(agent, &world));
+  const mjModel *model = world->model;
+  double *qpos = NULL, *qvel = NULL, *act = NULL;
+  int status = read_array(json, path, "qpos", model->nq, &qpos);
+  if (!status) status = read_array(json, path, "qvel", model->nv, &qvel);
+  if (!status) status = read_array(json, path, "act", model->na, &act);
+  if (!status && !qpos) status = bfm_fail(BFM_BAD_ARGUMENT, "%s has no \"qpos\" and no \"obs\"", path);
+  if (!status) status = bfm_agent_prompt_state(agent, replica, qpos, qvel, act, z);
+  free(qpos);
+  free(qvel);
+  free(act);
+  return status;
+}
+
+static int file_z(const cJSON *json, const char *path, bfm_agent *agent, float *z) {
+  int found;
+  TRY(read_floats(json, path, "z", bfm_agent_d(agent), z, &found));
+  return found ? BFM_OK : bfm_fail(BFM_BAD_ARGUMENT, "%s has no \"z\"", path);
+}
+
+// ---------------------------------- z ------------------------------------------------------------
+
+// what the prompt states say of a reward
+static void say_rewards(const float *rewards, int64_t count, char *said, size_t size) {
+  double lo = INFINITY, hi = -INFINITY, mean = 0;
+  for (int64_t i = 0; i < count; i++) {
+    lo = fmin(lo, rewards[i]);
+    hi = fmax(hi, rewards[i]);
+    mean += rewards[i] / (double)count;
+  }
+  snprintf(said, size, lo == hi ? "%.4g at all of the %ld prompt states: it tells the agent nothing"
+                                : "mean %.4g of the %ld prompt states, from %.4g to %.4g",
+           mean, (long)count, lo, hi);
+}
+
+static int reward_z(const Ask *ask, bfm_agent *agent, int replica, float *z, char *said,
+                    size_t size) {
+  int64_t count = bfm_agent_prompt_count(agent);
+  float *rewards = malloc((size_t)(count + 1) * sizeof *rewards);
+  if (!rewards) return bfm_fail(BFM_NO_MEMORY, "no memory for %ld rewards", (long)count);
+  int status = agent_prompt_rewards(agent, ask->reward ? ask->reward : ask->task, rewards);
+  if (!status) {
+    say_rewards(rewards, count, said, size);
+    status = bfm_agent_prompt_reward(agent, replica, count, agent->prompt.obs, rewards,
+                                     ask->softmax, z);
+  }
+  free(rewards);
+  return status;
+}
+
+int ask_z(const Ask *ask, bfm_agent *agent, int replica, float *z, char *said, size_t size) {
+  TRY(check_one(ask));
+  *said = 0;
+  if (ask->reward || ask->task) return reward_z(ask, agent, replica, z, said, size);
+  if (ask->demo) return bfm_agent_prompt_demo(agent, replica, ask->demo, z);
+  if (ask->goal && strchr(ask->goal, '=') && access(ask->goal, F_OK)) {
+    return bfm_agent_prompt_goal(agent, replica, ask->goal, z, said, size);
+  }
+  cJSON *json = NULL;
+  const char *path = ask->goal ? ask->goal : ask->z;
+  TRY(read_json(path, &json));
+  int status = ask->goal ? file_goal(json, path, agent, replica, z) : file_z(json, path, agent, z);
+  cJSON_Delete(json);
+  return status;
+}

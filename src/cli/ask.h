@@ -1,0 +1,25 @@
+// What an agent is asked to do, as flags: --reward, --task, --goal, --demo or --z. The same for
+// every subcommand that prompts.
+
+#ifndef BFM_CLI_ASK_H
+#define BFM_CLI_ASK_H
+
+#include <argp.h>
+
+#include "bfm.h"
+
+typedef struct {
+  const char *reward, *task, *goal, *demo, *z;  // one of them is given
+  double softmax;
+} Ask;
+
+// a child parser; its input is an Ask
+extern const struct argp ask_argp;
+
+// z [d] of what is asked; said: a sentence about it, may be empty
+int ask_z(const Ask *ask, bfm_agent *agent, int replica, float *z, char *said, size_t size);
+
+// name and text of the flag that was given
+void ask_given(const Ask *ask, const char **name, const char **text);
+
+#endif

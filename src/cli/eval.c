@@ -1,0 +1,286 @@
+// bfm eval: what models earn on tasks, in whole episodes; several models are seeds of one thing.
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/ask.h"
+#include "cli/cli.h"
+#include "core/progress.h"
+#include "run/evaluate.h"
+#include "run/tasklist.h"
+
+typedef struct {
+  int64_t episodes, steps, es, seed, threads;
+  char device[OPTION_TEXT_SIZE];
+} EvalOptions;
+
+#define AT(field) offsetof(EvalOptions, field)
+
+static const Option eval_options[] = {
+    {"episodes", OPTION_INT, AT(episodes), "100", 1, 100000, NULL, "of each task, side by side"},
+    {"steps", OPTION_INT, AT(steps), "0", 0, 1e9, NULL,
+     "control steps of an episode; 0: the domain's, 1000 for most"},
+    {"es", OPTION_INT, AT(es), "0", 0, 4096, NULL,
+     "evaluation-based sampling: the best of so many actions by F·z; 0: the policy's mean"},
+    {"seed", OPTION_INT, AT(seed), "0", 0, 9e15, NULL, "of initial states and sampled actions"},
+    {"device", OPTION_TEXT, AT(device), "auto", 0, 0, NULL, "auto, cpu, cuda or cuda:n"},
+    {"threads", OPTION_INT, AT(threads), "0", 0, 1024, NULL, "CPU threads; 0: one a core"},
+    {.name = NULL},
+};
+
+typedef struct {
+  EvalOptions options;
+  Flags flags;
+  const char **models;
+  const char *tasks;
+  double softmax;
+  int model_count, random, json, quiet;
+} Arguments;
+
+enum { KEY_RANDOM = 0x900, KEY_SOFTMAX };
+
+static const struct argp_option own_options[] = {
+    {"tasks", 't', "LIST", 0,
+     "all (default), in (those of the datasets), new, or names and expressions with commas between", 0},
+    {"random", KEY_RANDOM, NULL, 0, "compare with random actions", 0},
+    {"softmax", KEY_SOFTMAX, "REAL", 0, "weigh states by softmax(reward / REAL) when prompting", 0},
+    {"json", 'j', NULL, 0, "print a JSON object for each model and task, one a line", 0},
+    {"quiet", 'q', NULL, 0, "no progress line", 0},
+    {0},
+};
+
+static error_t parse(int key, char *arg, struct argp_state *state) {
+  Arguments *a = state->input;
+  switch (key) {
+    case ARGP_KEY_INIT: flags_init(state, (Flags *const[]){&a->flags}, 1); return 0;
+    case 't': a->tasks = arg; return 0;
+    case KEY_RANDOM: a->random = 1; return 0;
+    case KEY_SOFTMAX:
+      a->softmax = atof(arg);
+      if (!(a->softmax > 0)) argp_error(state, "softmax must be a number above 0, not %s", arg);
+      return 0;
+    case 'j': a->json = 1; return 0;
+    case 'q': a->quiet = 1; return 0;
+    case ARGP_KEY_ARG: a->models[a->model_count++] = arg; return 0;
+    case ARGP_KEY_NO_ARGS: argp_error(state, "name a model: bfm eval model.safetensors"); return 0;
+    default: return ARGP_ERR_UNKNOWN;
+  }
+}
+
+// ---------------------------------- evaluating ---------------------------------------------------
+
+typedef struct {
+  const Arguments *arguments;
+  char env[64];
+  TaskList tasks;
+  double *returns;  // [models, or one more for random actions, tasks, episodes]
+  Progress progress;
+  int turn, turns;  // which of the models is evaluated
+} Evaluation;
+
+static int each(void *context, int64_t done, int64_t total) {
+  Evaluation *e = context;
+  char note[64];
+  snprintf(note, sizeof note, "%d of %d", e->turn + 1, e->turns);
+  e->progress.total = e->turns * total;
+  progress_update(&e->progress, e->turn * total + done, e->turns > 1 ? note : NULL);
+  return cli_stop;
+}
+
+static bfm_evaluation plan_of(Evaluation *e) {
+  const EvalOptions *o = &e->arguments->options;
+  return (bfm_evaluation){.tasks = (const char *const *)e->tasks.text,
+                          .task_count = e->tasks.count,
+                          .episodes = o->episodes,
+                          .steps = o->steps,
+                          .es = (int)o->es,
+                          .seed = (uint64_t)o->seed,
+                          .softmax = e->arguments->softmax,
+                          .threads = (int)o->threads,
+                          .each = each,
+                          .context = e};
+}
+
+static double *returns_of(const Evaluation *e, int model, int task) {
+  return e->returns + ((size_t)model * e->tasks.count + task) * e->arguments->options.episodes;
+}
+
+// the first model says which domain it is; the others must agree
+static int take_env(Evaluation *e, const char *env, const char *path) {
+  const Arguments *a = e->arguments;
+  if (!*env) return bfm_fail(BFM_BAD_ARGUMENT, "%s does not say of which domain it is", path);
+  if (*e->env && strcmp(e->env, env)) {
+    return bfm_fail(BFM_BAD_ARGUMENT, "%s is of %s and %s of %s: one domain at a time", a->models[0],
+                    e->env, path, env);
+  }
+  if (*e->env) return BFM_OK;
+  snprintf(e->env, sizeof e->env, "%s", env);
+  TRY(tasklist_parse(&e->tasks, env, a->tasks ? a->tasks : "all"));
+  size_t count = (size_t)(a->model_count + 1) * e->tasks.count * a->options.episodes;
+  e->returns = calloc(count, sizeof *e->returns);
+  return e->returns ? BFM_OK : bfm_fail(BFM_NO_MEMORY, "no memory for %zu returns", count);
+}
+
+static int evaluate_model(Evaluation *e, const char *path) {
+  const EvalOptions *o = &e->arguments->options;
+  char options[OPTION_TEXT_SIZE + 64];
+  snprintf(options, sizeof options, "{\"device\": \"%s\", \"threads\": %ld}", o->device,
+           (long)o->threads);
+  bfm_agent *agent;
+  TRY(bfm_agent_load(&agent, path, options));
+  int status = take_env(e, bfm_agent_env(agent), path);
+  bfm_evaluation plan = plan_of(e);
+  if (!status && bfm_agent_replicas(agent) > 1) {
+    status = bfm_fail(BFM_BAD_ARGUMENT, "%s is the state of a run: name its models", path);
+  }
+  if (!status) status = bfm_agent_evaluate(agent, &plan, returns_of(e, e->turn, 0));
+  bfm_agent_free(agent);
+  return status;
+}
+
+static int evaluate_all(Evaluation *e) {
+  const Arguments *a = e->arguments;
+  for (; e->turn < a->model_count; e->turn++) TRY(evaluate_model(e, a->models[e->turn]));
+  bfm_evaluation plan = plan_of(e);
+  return a->random ? evaluate_random(e->env, &plan, returns_of(e, e->turn, 0)) : BFM_OK;
+}
+
+// ---------------------------------- what a person sees -------------------------------------------
+
+static const char *name_of(const Evaluation *e, int model) {
+  const Arguments *a = e->arguments;
+  return model < a->model_count ? a->models[model] : "random";
+}
+
+static void print_json(const Evaluation *e) {
+  const EvalOptions *o = &e->arguments->options;
+  for (int m = 0; m < e->turns; m++) {
+    for (int t = 0; t < e->tasks.count; t++) {
+      const double *returns = returns_of(e, m, t);
+      double mean, std;
+      mean_std(returns, o->episodes, &mean, &std);
+      cJSON *line = cJSON_CreateObject();
+      cJSON_AddStringToObject(line, "model", name_of(e, m));
+      cJSON_AddStringToObject(line, "env", e->env);
+      cJSON_AddStringToObject(line, "task", e->tasks.text[t]);
+      cJSON_AddNumberToObject(line, "episodes", (double)o->episodes);
+      cJSON_AddNumberToObject(line, "es", (double)o->es);
+      cJSON_AddNumberToObject(line, "seed", (double)o->seed);
+      cJSON_AddNumberToObject(line, "mean", mean);
+      cJSON_AddNumberToObject(line, "std", std);
+      cJSON_AddItemToObject(line, "returns", cJSON_CreateDoubleArray(returns, (int)o->episodes));
+      char *text = cJSON_PrintUnformatted(line);
+      if (text) puts(text);
+      free(text);
+      cJSON_Delete(line);
+    }
+  }
+}
+
+static double mean_of(const Evaluation *e, int model, int task) {
+  double mean, std;
+  mean_std(returns_of(e, model, task), e->arguments->options.episodes, &mean, &std);
+  return mean;
+}
+
+// mean and spread of a task (-1: of the mean of all): over the episodes of one model, or over models
+static void summary(const Evaluation *e, int task, double *mean, double *std) {
+  int models = e->arguments->model_count, tasks = e->tasks.count;
+  if (models == 1 && task >= 0) {
+    mean_std(returns_of(e, 0, task), e->arguments->options.episodes, mean, std);
+    return;
+  }
+  double values[models];
+  for (int m = 0; m < models; m++) {
+    values[m] = 0;
+    for (int t = task < 0 ? 0 : task; t < (task < 0 ? tasks : task + 1); t++) {
+      values[m] += mean_of(e, m, t) / (task < 0 ? tasks : 1);
+    }
+  }
+  mean_std(values, models, mean, std);
+}
+
+static void print_row(const Evaluation *e, int task, int width) {
+  int models = e->arguments->model_count;
+  double mean, std, random = 0;
+  summary(e, task, &mean, &std);
+  printf("%-*s %8.1f", width, task < 0 ? "mean" : e->tasks.text[task], mean);
+  if (task >= 0 || models > 1)
+    printf(" ± %-6.1f", std);
+  else
+    printf("%9s", "");
+  if (e->arguments->random) {
+    for (int t = 0; t < e->tasks.count; t++) {
+      random += task < 0 ? mean_of(e, models, t) / e->tasks.count
+                         : (t == task) * mean_of(e, models, t);
+    }
+    printf(" %8.1f", random);
+  }
+  for (int m = 0; m < models && models > 1 && task >= 0; m++) printf(" %8.1f", mean_of(e, m, task));
+  putchar('\n');
+}
+
+static void print_table(const Evaluation *e) {
+  const Arguments *a = e->arguments;
+  int width = 8;
+  for (int t = 0; t < e->tasks.count; t++) {
+    int length = (int)strlen(e->tasks.text[t]);
+    if (length > width) width = length < 48 ? length : 48;
+  }
+  printf("%s, %ld episodes a task, %s; mean ± std over %s\n", e->env, (long)a->options.episodes,
+         a->options.es ? "the best of sampled actions" : "the policy's mean",
+         a->model_count > 1 ? "models" : "episodes");
+  printf("%-*s %8s  %-7s", width, "task", "return", "");
+  if (a->random) printf(" %8s", "random");
+  for (int m = 0; m < a->model_count && a->model_count > 1; m++) printf("  model %d", m);
+  putchar('\n');
+  for (int t = 0; t < e->tasks.count; t++) print_row(e, t, width);
+  if (e->tasks.count > 1) print_row(e, -1, width);
+  for (int m = 0; m < a->model_count && a->model_count > 1; m++) {
+    printf("model %d  %s\n", m, a->models[m]);
+  }
+}
+
+static int run(const Arguments *a) {
+  Evaluation e = {.arguments = a, .turns = a->model_count + a->random};
+  cli_catch_signals();
+  progress_start(&e.progress, "eval", "steps", 0, 1, a->quiet);
+  int status = evaluate_all(&e);
+  progress_end(&e.progress);
+  if (!status && a->json) print_json(&e);
+  if (!status && !a->json) print_table(&e);
+  tasklist_free(&e.tasks);
+  free(e.returns);
+  return status;
+}
+
+int cli_eval(int argc, char **argv) {
+  Arguments a = {.models = calloc(argc, sizeof *a.models)};
+  int status = a.models ? BFM_OK : bfm_fail(BFM_NO_MEMORY, "no memory for %d arguments", argc);
+  if (!status) status = flags_new(&a.flags, eval_options, &a.options, "Episodes");
+  if (status) return cli_fail(status);
+  const struct argp_child children[] = {{&a.flags.argp, 0, NULL, 1}, {0}};
+  const struct argp argp = {
+      own_options,
+      parse,
+      "MODEL...",
+      "Prompt models with tasks, let them act in whole episodes and add up the rewards. Several "
+      "models are taken for seeds of one thing: the table shows mean ± std over them.\v"
+      "Examples:\n"
+      "  bfm eval runs/walker/model.safetensors\n"
+      "  bfm eval runs/five/model.*.safetensors --tasks in --es 32 --random\n"
+      "  bfm eval model.safetensors --tasks 'run, torso.z > 1.2' --episodes 10 --json\n",
+      children,
+      NULL,
+      NULL};
+  status = cli_parse(&argp, argc, argv, &a);
+  if (!status) {
+    status = run(&a);
+    if (status) cli_fail(status);
+    if (status == BFM_INTERRUPTED) status = 128 + cli_stop;
+  }
+  flags_free(&a.flags);
+  free(a.models);
+  return status;
+}

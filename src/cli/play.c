@@ -1,0 +1,252 @@
+// bfm play: an episode of a model that is told what to do, as a film or a strip of pictures.
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agents/agent.h"
+#include "cli/ask.h"
+#include "cli/cli.h"
+#include "core/progress.h"
+#include "envs/domain.h"
+#include "view/film.h"
+
+typedef struct {
+  int64_t steps, es, seed, threads, width, height, pictures;
+  char device[OPTION_TEXT_SIZE];
+} PlayOptions;
+
+#define AT(field) offsetof(PlayOptions, field)
+
+static const Option play_options[] = {
+    {"steps", OPTION_INT, AT(steps), "0", 0, 1e6, NULL, "control steps; 0: a whole episode"},
+    {"es", OPTION_INT, AT(es), "0", 0, 4096, NULL,
+     "evaluation-based sampling: the best of so many actions by F·z; 0: the policy's mean"},
+    {"seed", OPTION_INT, AT(seed), "0", 0, 9e15, NULL, "of the initial state and sampled actions"},
+    {"width", OPTION_INT, AT(width), "0", 0, 4096, NULL, "of a picture; 0: 480, in a strip 240"},
+    {"height", OPTION_INT, AT(height), "0", 0, 4096, NULL, "of a picture; 0: three quarters"},
+    {"pictures", OPTION_INT, AT(pictures), "8", 1, 512, NULL, "side by side in a strip"},
+    {"device", OPTION_TEXT, AT(device), "auto", 0, 0, NULL, "auto, cpu, cuda or cuda:n"},
+    {"threads", OPTION_INT, AT(threads), "0", 0, 1024, NULL, "CPU threads; 0: one a core"},
+    {.name = NULL},
+};
+
+typedef struct {
+  PlayOptions options;
+  Flags flags;
+  Ask ask;
+  const char *model, *path, *score;
+  int quiet;
+} Arguments;
+
+enum { KEY_SCORE = 0x900 };
+
+static const struct argp_option own_options[] = {
+    {"output", 'o', "FILE", 0, "film.mp4 or strip.png", 2},
+    {"score", KEY_SCORE, "EXPRESSION", 0, "the reward to draw below; default: what was asked for", 2},
+    {"quiet", 'q', NULL, 0, "print nothing but errors", 2},
+    {0},
+};
+
+static error_t parse(int key, char *arg, struct argp_state *state) {
+  Arguments *a = state->input;
+  switch (key) {
+    case ARGP_KEY_INIT:
+      state->child_inputs[0] = &a->ask;
+      state->child_inputs[1] = &a->flags;
+      return 0;
+    case 'o': a->path = arg; return 0;
+    case KEY_SCORE: a->score = arg; return 0;
+    case 'q': a->quiet = 1; return 0;
+    case ARGP_KEY_ARG:
+      if (a->model) argp_error(state, "one model at a time: %s or %s", a->model, arg);
+      a->model = arg;
+      return 0;
+    case ARGP_KEY_NO_ARGS: argp_error(state, "name a model: bfm play model.safetensors"); return 0;
+    default: return ARGP_ERR_UNKNOWN;
+  }
+}
+
+// ---------------------------------- an episode ---------------------------------------------------
+
+typedef struct {
+  const Arguments *arguments;
+  const char *score;  // task or expression, or NULL
+  bfm_agent *agent;
+  bfm_env *env;
+  bfm_env_sizes sizes;
+  float *z, *obs, *act;
+  double *wide;     // an observation or an action
+  double *qpos;     // [steps + 1, nq]
+  double *rewards;  // [steps + 1] of the states; of the first: 0
+  int64_t count;    // states so far
+  Progress progress;
+} Episode;
+
+static int note_state(Episode *e) {
+  bfm_env_state(e->env, e->qpos + e->count * e->sizes.nq, NULL, NULL);
+  if (e->score) TRY(bfm_env_reward(e->env, e->score, e->rewards + e->count));
+  e->count++;
+  return BFM_OK;
+}
+
+static int episode_new(Episode *e, int64_t steps) {
+  int64_t obs = e->sizes.obs_dim, act = e->sizes.act_dim;
+  e->obs = calloc(obs, sizeof *e->obs);
+  e->act = calloc(act, sizeof *e->act);
+  e->wide = calloc(obs + act, sizeof *e->wide);
+  e->qpos = calloc(steps + 1, e->sizes.nq * sizeof *e->qpos);
+  e->rewards = calloc(steps + 1, sizeof *e->rewards);
+  if (e->obs && e->act && e->wide && e->qpos && e->rewards) return BFM_OK;
+  return bfm_fail(BFM_NO_MEMORY, "no memory for %ld steps", (long)steps);
+}
+
+static int simulate(Episode *e, int64_t steps) {
+  const PlayOptions *o = &e->arguments->options;
+  uint8_t ended = 0;
+  TRY(note_state(e));
+  for (int64_t step = 0; step < steps && !(ended & ~BFM_ENDED_TIME); step++) {
+    if (cli_stop) {
+      return bfm_fail(BFM_INTERRUPTED, "stopped at step %ld of %ld", (long)step, (long)steps);
+    }
+    bfm_env_obs(e->env, e->wide);
+    for (int i = 0; i < e->sizes.obs_dim; i++) e->obs[i] = (float)e->wide[i];
+    TRY(bfm_agent_act(e->agent, 0, 1, e->obs, e->z, (int)o->es, (uint64_t)o->seed, (uint64_t)step,
+                      e->act));
+    for (int i = 0; i < e->sizes.act_dim; i++) e->wide[i] = e->act[i];
+    TRY(bfm_env_step(e->env, e->wide));
+    bfm_env_ended(e->env, &ended);
+    if (!(ended & BFM_ENDED_DIVERGED)) TRY(note_state(e));
+    progress_update(&e->progress, step + 1, NULL);
+  }
+  return BFM_OK;
+}
+
+// ---------------------------------- the film -----------------------------------------------------
+
+static int each(void *context, int64_t done, int64_t total) {
+  Episode *e = context;
+  e->progress.total = total;
+  progress_update(&e->progress, done, NULL);
+  return cli_stop;
+}
+
+static int has_suffix(const char *path, const char *suffix) {
+  size_t a = strlen(path), b = strlen(suffix);
+  return a > b && !strcmp(path + a - b, suffix);
+}
+
+static int draw(Episode *e) {
+  const Arguments *a = e->arguments;
+  const PlayOptions *o = &a->options;
+  const World *world;
+  TRY(agent_open_world(e->agent, &world));
+  int strip = has_suffix(a->path, ".png");
+  int width = o->width ? (int)o->width : strip ? 240 : 480;
+  Film film = {.world = world,
+               .count = e->count,
+               .qpos = e->qpos,
+               .rewards = e->score ? e->rewards : NULL,
+               .title = e->score,
+               .dt = e->sizes.control_dt,
+               .width = width,
+               .height = o->height ? (int)o->height : width * 3 / 4,
+               .each = each,
+               .context = e};
+  progress_start(&e->progress, "draw", "pictures", 0, 1, a->quiet);
+  int status = strip ? film_strip(&film, (int)o->pictures, a->path) : film_mp4(&film, a->path);
+  progress_end(&e->progress);
+  return status;
+}
+
+static void print_end(const Episode *e, const char *said, double prompted) {
+  const char *name, *text;
+  ask_given(&e->arguments->ask, &name, &text);
+  printf("%-8s%s\n", name, text);
+  if (*said) printf("%-8s%s\n", "", said);
+  printf("%-8sz after %.2f s\n", "", prompted);
+  if (e->score) {
+    double sum = 0;
+    for (int64_t i = 1; i < e->count; i++) sum += e->rewards[i];
+    printf("%-8s%.1f in %ld steps\n", "return", sum, (long)e->count - 1);
+  }
+  printf("%-8s%s, %.1f s of %s\n", "film", e->arguments->path,
+         (double)(e->count - 1) * e->sizes.control_dt, bfm_agent_env(e->agent));
+}
+
+static int play(Episode *e) {
+  const Arguments *a = e->arguments;
+  const PlayOptions *o = &a->options;
+  char options[OPTION_TEXT_SIZE + 64], said[4096] = "";
+  double start = seconds_now();
+  snprintf(options, sizeof options, "{\"device\": \"%s\", \"threads\": %ld}", o->device,
+           (long)o->threads);
+  TRY(bfm_agent_load(&e->agent, a->model, options));
+  const World *world;
+  TRY(agent_open_world(e->agent, &world));
+  e->z = calloc(bfm_agent_d(e->agent), sizeof *e->z);
+  if (!e->z) return bfm_fail(BFM_NO_MEMORY, "no memory for z");
+  TRY(ask_z(&a->ask, e->agent, 0, e->z, said, sizeof said));
+  double prompted = seconds_now() - start;
+
+  TRY(bfm_env_new(&e->env, bfm_agent_env(e->agent), 1, (uint64_t)o->seed, 1));
+  bfm_env_get_sizes(e->env, &e->sizes);
+  int64_t steps = o->steps ? o->steps : e->sizes.episode_steps;
+  TRY(episode_new(e, steps));
+  progress_start(&e->progress, "play", "steps", 0, steps, a->quiet);
+  int status = simulate(e, steps);
+  progress_end(&e->progress);
+  TRY(status);
+  TRY(draw(e));
+  if (!a->quiet) print_end(e, said, prompted);
+  return BFM_OK;
+}
+
+static int run(const Arguments *a) {
+  if (!a->path || !(has_suffix(a->path, ".png") || has_suffix(a->path, ".mp4"))) {
+    return bfm_fail(BFM_BAD_ARGUMENT, "name the file to write: -o film.mp4 or -o strip.png%s%s",
+                    a->path ? ", not " : "", a->path ? a->path : "");
+  }
+  const char *asked = a->ask.reward ? a->ask.reward : a->ask.task;
+  Episode e = {.arguments = a, .score = a->score ? a->score : asked};
+  cli_catch_signals();
+  int status = play(&e);
+  bfm_agent_free(e.agent);
+  bfm_env_free(e.env);
+  free(e.z);
+  free(e.obs);
+  free(e.act);
+  free(e.wide);
+  free(e.qpos);
+  free(e.rewards);
+  return status;
+}
+
+int cli_play(int argc, char **argv) {
+  Arguments a = {.model = NULL};
+  int status = flags_new(&a.flags, play_options, &a.options, "The episode");
+  if (status) return cli_fail(status);
+  const struct argp_child children[] = {
+      {&ask_argp, 0, "What to do:", 1}, {&a.flags.argp, 0, NULL, 3}, {0}};
+  const struct argp argp = {
+      own_options,
+      parse,
+      "MODEL",
+      "Tell a model what to do, let it act for an episode and draw it: a film (.mp4) or a strip of "
+      "pictures (.png), with the reward over time below.\v"
+      "Examples:\n"
+      "  bfm play walker.safetensors --task run -o run.mp4\n"
+      "  bfm play walker.safetensors --reward 'torso.z > 1.2' -o strip.png --pictures 10\n"
+      "  bfm play walker.safetensors --goal 'torso.z = 1.3' --score torso.z -o goal.png\n",
+      children,
+      NULL,
+      NULL};
+  status = cli_parse(&argp, argc, argv, &a);
+  if (!status) {
+    status = run(&a);
+    if (status) cli_fail(status);
+    if (status == BFM_INTERRUPTED) status = 128 + cli_stop;
+  }
+  flags_free(&a.flags);
+  return status;
+}

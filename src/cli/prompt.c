@@ -1,0 +1,119 @@
+// bfm prompt: from words, a goal or a demonstration to the task vector z.
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/ask.h"
+#include "cli/cli.h"
+#include "core/newfile.h"
+#include "core/progress.h"
+
+typedef struct {
+  Ask ask;
+  const char *model, *path;
+  int json;
+} Arguments;
+
+static const struct argp_option own_options[] = {
+    {"output", 'o', "FILE", 0, "write z to a JSON file, for bfm play --z and bfm eval --z", 2},
+    {"json", 'j', NULL, 0, "print z as a JSON object", 2},
+    {0},
+};
+
+static error_t parse(int key, char *arg, struct argp_state *state) {
+  Arguments *a = state->input;
+  switch (key) {
+    case ARGP_KEY_INIT: state->child_inputs[0] = &a->ask; return 0;
+    case 'o': a->path = arg; return 0;
+    case 'j': a->json = 1; return 0;
+    case ARGP_KEY_ARG:
+      if (a->model) argp_error(state, "one model at a time: %s or %s", a->model, arg);
+      a->model = arg;
+      return 0;
+    case ARGP_KEY_NO_ARGS: argp_error(state, "name a model: bfm prompt model.safetensors"); return 0;
+    default: return ARGP_ERR_UNKNOWN;
+  }
+}
+
+// {"model": …, "env": …, "reward": …, "z": […]}
+static char *z_json(const Arguments *a, bfm_agent *agent, const float *z) {
+  const char *name, *text;
+  char number[32];
+  ask_given(&a->ask, &name, &text);
+  cJSON *json = cJSON_CreateObject();
+  cJSON_AddStringToObject(json, "model", a->model);
+  cJSON_AddStringToObject(json, "env", bfm_agent_env(agent));
+  cJSON_AddStringToObject(json, name, text);
+  cJSON *array = cJSON_AddArrayToObject(json, "z");
+  for (int64_t i = 0; i < bfm_agent_d(agent); i++) {
+    snprintf(number, sizeof number, "%.9g", z[i]);
+    cJSON_AddItemToArray(array, cJSON_CreateRaw(number));
+  }
+  char *out = cJSON_PrintUnformatted(json);
+  cJSON_Delete(json);
+  return out;
+}
+
+static int write_text(const char *path, const char *text) {
+  NewFile file;
+  TRY(newfile_open(&file, path));
+  TRY(newfile_write(&file, text, strlen(text)));
+  TRY(newfile_write(&file, "\n", 1));
+  return newfile_commit(&file);
+}
+
+static void print_z(const Arguments *a, bfm_agent *agent, const float *z, const char *said,
+                    double seconds) {
+  const char *name, *text;
+  double square = 0;
+  int64_t d = bfm_agent_d(agent);
+  for (int64_t i = 0; i < d; i++) square += (double)z[i] * z[i];
+  ask_given(&a->ask, &name, &text);
+  printf("%-8s%s\n", name, text);
+  if (*said) printf("%-8s%s\n", "", said);
+  printf("%-8s%ld numbers of norm %.4g, in %.2f s%s%s\n", "z", (long)d, sqrt(square), seconds,
+         a->path ? ": " : "", a->path ? a->path : "");
+}
+
+static int run(const Arguments *a) {
+  bfm_agent *agent;
+  double start = seconds_now();
+  char said[4096] = "";
+  TRY(bfm_agent_load(&agent, a->model, NULL));
+  float *z = calloc(bfm_agent_d(agent), sizeof *z);
+  int status = z ? ask_z(&a->ask, agent, 0, z, said, sizeof said)
+                 : bfm_fail(BFM_NO_MEMORY, "no memory for z");
+  char *json = status ? NULL : z_json(a, agent, z);
+  if (!status && !json) status = bfm_fail(BFM_NO_MEMORY, "no memory for z");
+  if (!status && a->path) status = write_text(a->path, json);
+  if (!status && a->json) puts(json);
+  if (!status && !a->json) print_z(a, agent, z, said, seconds_now() - start);
+  free(json);
+  free(z);
+  bfm_agent_free(agent);
+  return status;
+}
+
+int cli_prompt(int argc, char **argv) {
+  Arguments a = {.model = NULL};
+  const struct argp_child children[] = {{&ask_argp, 0, "What to do:", 1}, {0}};
+  const struct argp argp = {
+      own_options,
+      parse,
+      "MODEL",
+      "Turn a reward, a goal or a demonstration into the vector z that tells the agent what to do."
+      "\v"
+      "Examples:\n"
+      "  bfm prompt walker.safetensors --reward 'torso.z > 1.2'\n"
+      "  bfm prompt walker.safetensors --task run -o run.json\n"
+      "  bfm prompt walker.safetensors --goal 'torso.z = 1.3, speed = 0'\n"
+      "  bfm prompt walker.safetensors --demo flip.h5 --json\n"
+      "bfm names walker lists what a reward and a goal can name.\n",
+      children,
+      NULL,
+      NULL};
+  int status = cli_parse(&argp, argc, argv, &a);
+  if (!status && (status = run(&a))) cli_fail(status);
+  return status;
+}
