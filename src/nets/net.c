@@ -30,7 +30,7 @@ void net_layout(Net *net) {
   int64_t at = 0;
   for (int b = 0; b < net_branches(net); b++) {
     place(net, &net->branch_in[b], net->in[b], net->hidden, net->body, &at);
-    place_norm(net, &net->branch_norm[b], net->hidden, &at);
+    place_norm(net, &net->branch_norm[b], net->plain ? 0 : net->hidden, &at);
     place(net, &net->branch_out[b], net->hidden, net->feat, net->body, &at);
   }
   place_norm(net, &net->trunk_norm[0], net->feat_norm ? net->feat : 0, &at);
@@ -290,11 +290,14 @@ static void branch_forward(const Run *run, int b, int64_t rows) {
   int64_t see = masked ? net->in[1] - net->z + block_start(end - 1, net->z, K) : net->in[b];
 
   linear_forward(run, &net->branch_in[b],
-                 (Forward){.x = tape->in[b], .ldx = net->in[b], .see = see, .y = tape->pre[b],
-                           .ldy = net->hidden, .from = h0, .to = h1, .rows = rows,
-                           .type_y = ops->type, .epilogue = EPILOGUE_BIAS});
-  norm_forward(run, &net->branch_norm[b], TANH, tape->act[b], tape->pre[b], tape->stats[b], rows, K,
-               first, end);
+                 (Forward){.x = tape->in[b], .ldx = net->in[b], .see = see,
+                           .y = net->plain ? tape->act[b] : tape->pre[b], .ldy = net->hidden,
+                           .from = h0, .to = h1, .rows = rows, .type_y = ops->type,
+                           .epilogue = net->plain ? EPILOGUE_BIAS_RELU : EPILOGUE_BIAS});
+  if (!net->plain) {
+    norm_forward(run, &net->branch_norm[b], TANH, tape->act[b], tape->pre[b], tape->stats[b], rows,
+                 K, first, end);
+  }
   linear_forward(run, &net->branch_out[b],
                  (Forward){.x = tape->act[b], .ldx = net->hidden, .see = h1, .y = tape->x_pre[0],
                            .ldy = trunk_width(net, 0), .y0 = b * net->feat, .from = f0, .to = f1,
@@ -363,11 +366,13 @@ static void branch_backward(const Run *run, int b, int want_din) {
   if (run->params.grad) {
     weight_grad(run, &net->branch_out[b], tape->dx[0], ld, y0, tape->act[b], net->hidden);
   }
+  float *const sums[2] = {bias_grad(run, &net->branch_in[b]), NULL};
   linear_back(run, &net->branch_out[b], tape->dx[0], ld, y0, tape->dact[b], net->hidden, net->hidden,
-              NULL, NULL);
-  norm_backward(run, &net->branch_norm[b], TANH, tape->dact[b], tape->act[b], tape->pre[b],
-                tape->stats[b], bias_grad(run, &net->branch_in[b]), tape->scratch[b],
-                b == 1 ? net->blocks : 1);
+              net->plain ? tape->act[b] : NULL, net->plain ? sums : NULL);
+  if (!net->plain) {
+    norm_backward(run, &net->branch_norm[b], TANH, tape->dact[b], tape->act[b], tape->pre[b],
+                  tape->stats[b], sums[0], tape->scratch[b], b == 1 ? net->blocks : 1);
+  }
   if (run->params.grad) {
     weight_grad(run, &net->branch_in[b], tape->dact[b], net->hidden, 0, tape->in[b], net->in[b]);
   }

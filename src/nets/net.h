@@ -8,6 +8,7 @@
 // of the layer before (of z: j < i), and layer norms normalize each block by itself.
 // norm puts a layer norm before the relus of the trunk. Without input 1 the trunk sees branch 0 alone;
 // there feat_norm puts one before the branch's relu, and with no layers the output follows it.
+// plain branches have a relu in the place of layer norm and tanh.
 // Leading axes of every tensor: replicas, members. Backward is by hand.
 
 #ifndef BFM_NETS_NET_H
@@ -40,7 +41,7 @@ typedef struct {
   int replicas;
   int body, heads;  // members of all layers but the last; of the last
   int64_t blocks;   // K
-  int norm, feat_norm;
+  int norm, feat_norm, plain;
 
   Linear branch_in[2], branch_out[2], trunk[NET_MAX_LAYERS + 1];
   LayerNorm branch_norm[2];

@@ -45,8 +45,8 @@ static void plain(const Net *net, const double *p, int64_t g, const double *cons
   double a[WIDE], x[WIDE], y[WIDE];
   for (int b = 0; b < 2 && net->in[b]; b++) {
     linear(&net->branch_in[b], p, g, in[b], a);
-    norm(&net->branch_norm[b], p, g, a);
-    for (int64_t i = 0; i < net->hidden; i++) a[i] = tanh(a[i]);
+    if (!net->plain) norm(&net->branch_norm[b], p, g, a);
+    for (int64_t i = 0; i < net->hidden; i++) a[i] = net->plain ? fmax(a[i], 0) : tanh(a[i]);
     linear(&net->branch_out[b], p, g, a, x + b * net->feat);
   }
   if (net->feat_norm) norm(&net->trunk_norm[0], p, g, x);
@@ -204,6 +204,7 @@ int main(void) {
       NET("norm in the trunk", .in = {5, 4}, .hidden = 8, .feat = 6, .layers = 2, .out = 3, .norm = 1),
       NET("an explorer's critic", .in = {6}, .hidden = 8, .feat = 8, .out = 1, .feat_norm = 1),
       NET("an explorer's actor", .in = {5}, .hidden = 8, .feat = 8, .out = 2),
+      NET("an explorer's predictor", .in = {5}, .hidden = 8, .feat = 8, .out = 3, .plain = 1),
       NET("one input, norms, layers", .in = {5}, .hidden = 7, .feat = 9, .layers = 2, .out = 2,
           .norm = 1, .feat_norm = 1),
       NET("no layers after two inputs", .in = {5, 4}, .hidden = 8, .feat = 6, .out = 3),
