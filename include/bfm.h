@@ -156,6 +156,12 @@ BFM_API int bfm_explorer_new(bfm_explorer **explorer, int64_t obs_dim, int64_t a
                              int envs, const char *options);
 BFM_API void bfm_explorer_free(bfm_explorer *explorer);
 
+typedef struct {
+  int64_t obs_dim, act_dim, batch;
+  int tasks, envs;  // T, E
+} bfm_explorer_sizes;
+BFM_API void bfm_explorer_get_sizes(const bfm_explorer *explorer, bfm_explorer_sizes *sizes);
+
 // actions of all environments, obs [T, E, obs] → act [T, E, act]: the policies' means, or with explore
 // noise around them, drawn from (seed, step), and uniform actions in the first random-steps
 BFM_API int bfm_explorer_act(bfm_explorer *explorer, const float *obs, int explore, uint64_t step,
@@ -167,7 +173,7 @@ BFM_API int64_t bfm_explorer_row(const bfm_explorer *explorer);  // floats of a 
 BFM_API int bfm_explorer_add(bfm_explorer *explorer, const float *rows);
 
 // queue so many updates of the critics on drawn batches and return; every delay-th also updates policy
-// and targets (what is left of a round is done with the next call). On a CPU they are done on return
+// and targets. On a CPU they are done on return
 BFM_API int bfm_explorer_update(bfm_explorer *explorer, int64_t updates);
 BFM_API int64_t bfm_explorer_step(const bfm_explorer *explorer);  // updates so far
 

@@ -2,6 +2,7 @@
 from ._lib import ArgumentError, Error, lib
 from .agent import Agent, load
 from .env import Env, pictures, rewards
+from .explorer import Explorer
 
-__all__ = ["Agent", "ArgumentError", "Env", "Error", "load", "pictures", "rewards"]
+__all__ = ["Agent", "ArgumentError", "Env", "Error", "Explorer", "load", "pictures", "rewards"]
 __version__ = lib.bfm_version().decode()

@@ -1,17 +1,13 @@
 // Explorers: the agents that make data, T side by side as the replicas of one job. td3.c is the
 // actor-critic that both kinds are; rnd.c puts a bonus for the unseen in the place of its reward.
-// explorer.c has the rest: networks, the ring of transitions, acting. The functions to call are
-// bfm_explorer_* of bfm.h; a loop calls act, update, (simulates while the GPU updates,) add.
+// explorer.c has networks, the ring of transitions and acting, explorer_files.c the files. The
+// functions to call are bfm_explorer_* of bfm.h; a loop calls act, update, add, and simulates between
+// the last two while the GPU updates.
 
 #ifndef BFM_AGENTS_EXPLORER_H
 #define BFM_AGENTS_EXPLORER_H
 
-#include "bfm.h"
-#include "core/arena.h"
-#include "core/options.h"
-#include "core/rng.h"
-#include "nets/net.h"
-#include "ops/ops.h"
+#include "agents/agent.h"
 
 typedef enum { EXPLORER_TD3, EXPLORER_RND } ExplorerAlgo;
 
@@ -28,5 +24,76 @@ extern const Option explorer_options[];
 int explorer_new(bfm_explorer **explorer, int64_t obs_dim, int64_t act_dim, int tasks, int envs,
                  const ExplorerOptions *options);
 const ExplorerOptions *explorer_options_of(const bfm_explorer *explorer);
+
+// ------------------------------- inside ----------------------------------------------------------
+
+enum { XNET_Q, XNET_PI, XNET_PREDICTOR, XNET_RANDOM, XNET_COUNT };  // the last two are rnd's
+enum { LOSS_CRITIC, LOSS_ACTOR, LOSS_Q, LOSS_RND, LOSS_BONUS, EXPLORER_LOSSES };
+
+#define EXPLORER_TENSORS (6 * 16)
+
+struct bfm_explorer {
+  ExplorerOptions options;
+  Ops *ops;
+  int64_t obs_dim, act_dim, row;
+  int T, E, M;  // tasks, environments of each, critics of each
+  int64_t N;    // batch of each task
+  int only_acts;
+
+  // parameters: one array for all networks, Q and pi first, which have targets
+  Net net[XNET_COUNT];
+  int64_t first[XNET_COUNT], count, target_count;
+  float *value, *grad, *adam_m, *adam_v, *target;
+  void *work, *target_work;  // copies as T; value and target themselves when T is float32
+  NetParams online[XNET_COUNT], slow[XNET_COUNT];
+  AgentTensor tensors[EXPLORER_TENSORS];
+  int tensor_count;
+  float *obs_stats, *error_stats;  // [T, 2, obs], [T, 2]: mean and variance, of rnd
+
+  // counters and seeds on the device; the host's counts
+  uint64_t *seeds;
+  int64_t *step_device, *policy_step, *slots_device;
+  int64_t step, slots;  // updates, slots of the ring written so far
+
+  // acting: observations and, behind them, the step; one transfer
+  float *seen, *noise_act, *mu_act, *act;
+  int64_t *act_step;
+  char *staged;  // the same on the host
+  size_t staged_bytes;
+  Tape tape_act;
+  OpsGraph *act_graph[2];  // without noise, with
+
+  // the ring of transitions
+  float *ring;       // [capacity, T, E, row]
+  int64_t capacity;  // slots
+
+  // a batch and what becomes of it
+  float *obs, *act_taken, *reward, *discount, *next_obs, *noise;  // [T, N, ·]
+  float *mu_next, *act_next, *mu_pi, *act_pi;                     // [T, N, act]
+  float *ones;                                                    // [T, N]
+  float *dq, *dq_pi, *da;                                         // [T, M, N] twice, [T, N, act]
+  float *seen_norm, *bonus, *df;                                  // [T, N, ·], of rnd
+  Tape tape[XNET_COUNT], tape_slow[XNET_COUNT], tape_q_pi;
+  float *loss;                                                    // [T, loss_count]
+  int loss_count;
+
+  void *memory, *work_memory;
+  OpsGraph *round_graph;  // delay updates
+};
+
+// explorer.c
+int explorer_make(bfm_explorer **explorer, int64_t obs_dim, int64_t act_dim, int tasks, int envs,
+                  const ExplorerOptions *options, int start);  // start: with first parameters
+int explorer_ready(bfm_explorer *explorer);  // the buffers of an update, made at the first call
+void explorer_refresh_copies(bfm_explorer *explorer);
+int explorer_upload_counters(bfm_explorer *explorer);
+
+// td3.c: an update on the batch that is there
+void explorer_learn(bfm_explorer *explorer, int with_policy);
+// parameters of a network, and their targets when `slow`
+void explorer_adam(bfm_explorer *explorer, int net, const int64_t *step, int slow);
+// rnd.c: the bonus of the batch's states, then what it teaches the predictor
+void rnd_bonus(bfm_explorer *explorer);
+void rnd_learn(bfm_explorer *explorer);
 
 #endif

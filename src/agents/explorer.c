@@ -1,0 +1,572 @@
+// Making explorers, acting, the ring of transitions, and the loops of updates around td3.c. All
+// buffers are laid out once: those of acting with the parameters, those of learning and the ring
+// before the first transition.
+
+#include "agents/explorer.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+// ------------------------------- options ---------------------------------------------------------
+
+#define AT(field) offsetof(ExplorerOptions, field)
+
+const Option explorer_options[] = {
+    {"algo", OPTION_CHOICE, AT(algo), "td3", 0, 0, "td3|rnd",
+     "td3 learns the task's reward, rnd seeks what it has not seen"},
+    {"hidden", OPTION_INT, AT(hidden), "0", 0, 4096, NULL,
+     "width of the networks; 0: td3 512, rnd 1024"},
+    {"batch", OPTION_INT, AT(batch), "0", 0, 65536, NULL,
+     "transitions an update; 0: td3 512, rnd 1024"},
+    {"nstep", OPTION_INT, AT(nstep), "3", 1, 100, NULL, "steps of the returns learned from"},
+    {"gamma", OPTION_REAL, AT(gamma), "0.99", 0, 1, NULL, "discount"},
+    {"lr", OPTION_REAL, AT(lr), "0", 0, 10, NULL, "Adam's learning rate; 0: td3 3e-4, rnd 1e-4"},
+    {"tau", OPTION_REAL, AT(tau), "0.01", 0, 1, NULL, "share of the new in the targets"},
+    {"critics", OPTION_INT, AT(critics), "2", 1, 8, NULL, "critics whose minimum is the target"},
+    {"delay", OPTION_INT, AT(delay), "0", 0, 100, NULL,
+     "updates of the critics for one of policy and targets; 0: td3 2, rnd 1"},
+    {"sigma", OPTION_REAL, AT(sigma), "0.2", 0, 10, NULL, "noise of the actions taken"},
+    {"target-sigma", OPTION_REAL, AT(target_sigma), "0.2", 0, 10, NULL,
+     "noise of the actions in the targets"},
+    {"noise-clip", OPTION_REAL, AT(noise_clip), "0", 0, 10, NULL,
+     "largest noise in the targets; 0: td3 0.5, rnd 0.3"},
+    {"random-steps", OPTION_INT, AT(random_steps), "5000", 0, 1e12, NULL,
+     "uniform actions at first, of each task"},
+    {"replay", OPTION_INT, AT(replay), "1M", 1, 1e10, NULL,
+     "transitions of each task kept to learn from"},
+    {"rnd-dim", OPTION_INT, AT(rnd_dim), "512", 1, 4096, NULL, "outputs of rnd's random network"},
+    {"device", OPTION_TEXT, AT(device), "auto", 0, 0, NULL, "auto, cpu, cuda or cuda:n"},
+    {"precision", OPTION_CHOICE, AT(precision), "auto", 0, 0, "auto|f32|tf32|bf16",
+     "of the products; auto: tf32 on a GPU, f32 on a CPU"},
+    {"seed", OPTION_INT, AT(seed), "0", 0, 9e15, NULL, "seed of every random draw"},
+    {"threads", OPTION_INT, AT(threads), "0", 0, 1024, NULL, "CPU threads; 0: one a core"},
+    {0},
+};
+
+static void complete(ExplorerOptions *o) {
+  int rnd = o->algo == EXPLORER_RND;
+  if (!o->hidden) o->hidden = rnd ? 1024 : 512;
+  if (!o->batch) o->batch = rnd ? 1024 : 512;
+  if (!o->delay) o->delay = rnd ? 1 : 2;
+  if (o->lr == 0) o->lr = rnd ? 1e-4 : 3e-4;
+  if (o->noise_clip == 0) o->noise_clip = rnd ? 0.3 : 0.5;
+}
+
+// ------------------------------- networks --------------------------------------------------------
+
+static void define_networks(bfm_explorer *e) {
+  const ExplorerOptions *o = &e->options;
+  Net common = {.replicas = e->T, .body = 1, .heads = 1, .blocks = 1, .hidden = o->hidden,
+                .feat = o->hidden};
+
+  Net *q = &e->net[XNET_Q], *pi = &e->net[XNET_PI];
+  *q = common;
+  q->name = "Q", q->branch[0] = "sa", q->in[0] = e->obs_dim + e->act_dim, q->out = 1;
+  q->body = q->heads = e->M, q->feat_norm = 1;
+
+  *pi = common;
+  pi->name = "pi", pi->branch[0] = "s", pi->in[0] = e->obs_dim, pi->out = e->act_dim;
+
+  if (o->algo != EXPLORER_RND) return;
+  Net *predictor = &e->net[XNET_PREDICTOR], *random = &e->net[XNET_RANDOM];
+  *predictor = *pi;
+  predictor->name = "predictor", predictor->out = o->rnd_dim, predictor->plain = 1;
+  *random = *predictor;
+  random->name = "random";
+}
+
+static void place_networks(bfm_explorer *e) {
+  for (int i = 0; i < XNET_COUNT; i++) {
+    if (!e->net[i].name) continue;
+    net_layout(&e->net[i]);
+    e->first[i] = e->count;
+    e->count += (e->net[i].count + 63) / 64 * 64;  // each network starts aligned
+    if (i <= XNET_PI) e->target_count = e->count;
+  }
+}
+
+// ------------------------------- memory ----------------------------------------------------------
+
+static float *floats(Arena *arena, int64_t count) { return arena_take(arena, count * sizeof(float)); }
+
+static int64_t seen_count(const bfm_explorer *e) {
+  return ((int64_t)e->T * e->E * e->obs_dim + 1) / 2 * 2;  // what follows is aligned to 8 bytes
+}
+
+static void parameter_layout(bfm_explorer *e, Arena *arena) {
+  int copies = e->ops->type == BF16;
+  int64_t rows = (int64_t)e->T * e->E;
+  e->value = floats(arena, e->count);
+  e->target = floats(arena, e->target_count);
+  e->work = copies ? arena_take(arena, e->count * 2) : e->value;
+  e->target_work = copies ? arena_take(arena, e->target_count * 2) : e->target;
+  e->seeds = arena_take(arena, e->T * sizeof *e->seeds);
+  e->seen = arena_take(arena, e->staged_bytes);
+  e->act_step = e->seen ? (int64_t *)(e->seen + seen_count(e)) : NULL;
+  e->noise_act = floats(arena, rows * e->act_dim);
+  e->mu_act = floats(arena, rows * e->act_dim);
+  e->act = floats(arena, rows * e->act_dim);
+  tape_layout(&e->tape_act, &e->net[XNET_PI], e->ops->type, TAPE_INFER, e->T, e->E, arena);
+}
+
+static void work_layout(bfm_explorer *e, Arena *arena) {
+  Type type = e->ops->type;
+  int64_t N = e->N, rows = e->T * N;
+  e->grad = floats(arena, e->count);
+  e->adam_m = floats(arena, e->count);
+  e->adam_v = floats(arena, e->count);
+  e->step_device = arena_take(arena, sizeof *e->step_device);
+  e->policy_step = arena_take(arena, sizeof *e->policy_step);
+  e->slots_device = arena_take(arena, sizeof *e->slots_device);
+  e->loss = floats(arena, e->T * e->loss_count);
+
+  e->obs = floats(arena, rows * e->obs_dim);
+  e->act_taken = floats(arena, rows * e->act_dim);
+  e->reward = floats(arena, rows);
+  e->discount = floats(arena, rows);
+  e->next_obs = floats(arena, rows * e->obs_dim);
+  e->noise = floats(arena, rows * e->act_dim);
+  e->ones = floats(arena, rows);
+
+  e->mu_next = floats(arena, rows * e->act_dim);
+  e->act_next = floats(arena, rows * e->act_dim);
+  e->mu_pi = floats(arena, rows * e->act_dim);
+  e->act_pi = floats(arena, rows * e->act_dim);
+  e->da = floats(arena, rows * e->act_dim);
+  e->dq = floats(arena, rows * e->M);
+  e->dq_pi = floats(arena, rows * e->M);
+  for (int i = XNET_Q; i <= XNET_PI; i++) {
+    tape_layout(&e->tape[i], &e->net[i], type, TAPE_TRAIN, e->T, N, arena);
+    tape_layout(&e->tape_slow[i], &e->net[i], type, TAPE_INFER, e->T, N, arena);
+  }
+  tape_layout(&e->tape_q_pi, &e->net[XNET_Q], type, TAPE_TRAIN, e->T, N, arena);
+
+  if (e->options.algo != EXPLORER_RND) return;
+  e->obs_stats = floats(arena, e->T * 2 * e->obs_dim);
+  e->error_stats = floats(arena, e->T * 2);
+  e->seen_norm = floats(arena, rows * e->obs_dim);
+  e->bonus = floats(arena, rows);
+  e->df = floats(arena, rows * e->options.rnd_dim);
+  for (int i = XNET_PREDICTOR; i <= XNET_RANDOM; i++) {
+    TapeKind kind = i == XNET_PREDICTOR ? TAPE_TRAIN : TAPE_INFER;
+    tape_layout(&e->tape[i], &e->net[i], type, kind, e->T, N, arena);
+  }
+}
+
+// run a layout twice: count, allocate, place
+static int allocate(bfm_explorer *e, void (*layout)(bfm_explorer *, Arena *), void **memory) {
+  Arena count = {0};
+  layout(e, &count);
+  TRY(e->ops->alloc(e->ops, memory, count.used));
+  Arena place = {.base = *memory};
+  layout(e, &place);
+  return BFM_OK;
+}
+
+static int upload_ones(bfm_explorer *e) {
+  int64_t count = e->T * e->N;
+  float *ones = malloc(count * sizeof *ones);
+  if (!ones) return bfm_fail(BFM_NO_MEMORY, "out of memory for a batch of %ld", (long)count);
+  for (int64_t i = 0; i < count; i++) ones[i] = 1;
+  int status = e->ops->upload(e->ops, e->ones, ones, count * sizeof *ones);
+  free(ones);
+  return status;
+}
+
+int explorer_upload_counters(bfm_explorer *e) {
+  int64_t policy_steps = e->step / e->options.delay;
+  TRY(e->ops->upload(e->ops, e->step_device, &e->step, sizeof e->step));
+  return e->ops->upload(e->ops, e->policy_step, &policy_steps, sizeof policy_steps);
+}
+
+// where parameters, their gradients and targets are; gradients come with the buffers of an update
+static void point_params(bfm_explorer *e) {
+  size_t size = type_size(e->ops->type);
+  for (int i = 0; i < XNET_COUNT; i++) {
+    if (!e->net[i].name) continue;
+    int64_t at = e->first[i];
+    e->online[i] = (NetParams){e->value + at, (char *)e->work + at * size,
+                               e->grad ? e->grad + at : NULL};
+    if (i > XNET_PI) continue;
+    e->slow[i] = (NetParams){e->target + at, (char *)e->target_work + at * size, NULL};
+  }
+}
+
+int explorer_ready(bfm_explorer *e) {
+  if (e->only_acts) {
+    return bfm_fail(BFM_BAD_ARGUMENT, "this explorer is the policy of a file: it acts, and does not learn");
+  }
+  if (e->work_memory) return BFM_OK;
+  TRY(allocate(e, work_layout, &e->work_memory));
+  point_params(e);
+  TRY(upload_ones(e));
+  return explorer_upload_counters(e);
+}
+
+// ------------------------------- parameters ------------------------------------------------------
+
+static void list_tensors(bfm_explorer *e, int net, const char *suffix, float *base) {
+  char name[32];
+  NetTensor found[NET_MAX_TENSORS];
+  snprintf(name, sizeof name, "%s%s", e->net[net].name, suffix);
+  int n = net_tensors(&e->net[net], name, found);
+  for (int i = 0; i < n; i++) {
+    e->tensors[e->tensor_count++] = (AgentTensor){found[i], base + e->first[net] + found[i].at};
+  }
+}
+
+// a policy begins near the middle of its range: a tanh that is saturated does not learn
+static void shrink_policy(const bfm_explorer *e, float *values) {
+  const Linear *last = &e->net[XNET_PI].trunk[0];
+  int64_t count = e->T * last->out * last->in;
+  for (int64_t i = 0; i < count; i++) values[e->first[XNET_PI] + last->weight + i] *= 0.1f;
+}
+
+// seeds to the device; with `start`, the networks' first parameters
+static int init_parameters(bfm_explorer *e, int start) {
+  float *host = calloc(e->count, sizeof *host);
+  uint64_t *seeds = malloc(e->T * sizeof *seeds);
+  int status = BFM_OK;
+  if (!host || !seeds) {
+    status = bfm_fail(BFM_NO_MEMORY, "out of memory for %ld parameters", (long)e->count);
+  }
+  for (int t = 0; t < e->T && !status; t++) seeds[t] = (uint64_t)e->options.seed + t;
+  for (int i = 0; i < XNET_COUNT && !status && start; i++) {
+    if (e->net[i].name) status = net_init(&e->net[i], seeds, i, host + e->first[i]);
+  }
+  if (!status && start) shrink_policy(e, host);
+  Ops *ops = e->ops;
+  if (!status) status = ops->upload(ops, e->seeds, seeds, e->T * sizeof *seeds);
+  if (!status) status = ops->upload(ops, e->value, host, e->count * sizeof *host);
+  if (!status) status = ops->upload(ops, e->target, host, e->target_count * sizeof *host);
+  free(host);
+  free(seeds);
+  return status;
+}
+
+void explorer_refresh_copies(bfm_explorer *e) {
+  Ops *ops = e->ops;
+  if (ops->type == F32) return;
+  ops->masked_copy(ops, &(MaskedCopy){.out = e->work, .in = e->value, .count = e->count});
+  ops->masked_copy(ops, &(MaskedCopy){.out = e->target_work, .in = e->target,
+                                      .count = e->target_count});
+}
+
+// ------------------------------- making and freeing ----------------------------------------------
+
+static int setup(bfm_explorer *e, int start) {
+  static const Precision precisions[] = {[CONFIG_AUTO] = PRECISION_TF32, [CONFIG_F32] = PRECISION_F32,
+                                         [CONFIG_TF32] = PRECISION_TF32,
+                                         [CONFIG_BF16] = PRECISION_BF16};
+  TRY(ops_open(&e->ops, e->options.device, precisions[e->options.precision],
+               (int)e->options.threads));
+  define_networks(e);
+  place_networks(e);
+  e->staged_bytes = seen_count(e) * sizeof *e->seen + sizeof *e->act_step;
+  e->staged = calloc(1, e->staged_bytes);
+  if (!e->staged) return bfm_fail(BFM_NO_MEMORY, "out of memory for %d environments", e->T * e->E);
+  TRY(allocate(e, parameter_layout, &e->memory));
+  point_params(e);
+  for (int i = 0; i < XNET_COUNT; i++) {
+    if (e->net[i].name) list_tensors(e, i, "", e->value);
+  }
+  for (int i = XNET_Q; i <= XNET_PI; i++) list_tensors(e, i, "_target", e->target);
+  TRY(init_parameters(e, start));
+  explorer_refresh_copies(e);
+  return e->ops->sync(e->ops);
+}
+
+static int check_size(const char *what, int64_t value, int64_t most) {
+  if (value >= 1 && value <= most) return BFM_OK;
+  return bfm_fail(BFM_BAD_ARGUMENT, "%s must be 1 to %ld, not %ld", what, (long)most, (long)value);
+}
+
+int explorer_make(bfm_explorer **out, int64_t obs_dim, int64_t act_dim, int tasks, int envs,
+                  const ExplorerOptions *options, int start) {
+  *out = NULL;
+  TRY(check_size("obs_dim", obs_dim, 4096));
+  TRY(check_size("act_dim", act_dim, 1024));
+  TRY(check_size("tasks", tasks, 64));
+  TRY(check_size("envs", envs, 65536));
+  bfm_explorer *e = calloc(1, sizeof *e);
+  if (!e) return bfm_fail(BFM_NO_MEMORY, "out of memory for an explorer");
+  e->options = *options;
+  complete(&e->options);
+  e->obs_dim = obs_dim;
+  e->act_dim = act_dim;
+  e->row = 2 * obs_dim + act_dim + 3;
+  e->T = tasks;
+  e->E = envs;
+  e->M = (int)e->options.critics;
+  e->N = e->options.batch;
+  e->capacity = (e->options.replay + envs - 1) / envs;
+  e->loss_count = e->options.algo == EXPLORER_RND ? EXPLORER_LOSSES : LOSS_RND;
+  int status = e->capacity * envs >= INT32_MAX
+                   ? bfm_fail(BFM_BAD_ARGUMENT, "replay must be below %d, not %ld", INT32_MAX,
+                              (long)e->options.replay)
+                   : setup(e, start);
+  if (status) {
+    bfm_explorer_free(e);
+    return status;
+  }
+  *out = e;
+  return BFM_OK;
+}
+
+int explorer_new(bfm_explorer **out, int64_t obs_dim, int64_t act_dim, int tasks, int envs,
+                 const ExplorerOptions *options) {
+  return explorer_make(out, obs_dim, act_dim, tasks, envs, options, 1);
+}
+
+int bfm_explorer_new(bfm_explorer **out, int64_t obs_dim, int64_t act_dim, int tasks, int envs,
+                     const char *options) {
+  ExplorerOptions o;
+  *out = NULL;
+  TRY(options_default(explorer_options, &o));
+  if (options) TRY(options_from_json(explorer_options, &o, options));
+  return explorer_new(out, obs_dim, act_dim, tasks, envs, &o);
+}
+
+void bfm_explorer_free(bfm_explorer *e) {
+  if (!e) return;
+  Ops *ops = e->ops;
+  if (ops) {
+    for (int i = 0; i < 2; i++) {
+      if (e->act_graph[i]) ops->forget(ops, e->act_graph[i]);
+    }
+    if (e->round_graph) ops->forget(ops, e->round_graph);
+    if (e->ring) ops->release(ops, e->ring);
+    if (e->work_memory) ops->release(ops, e->work_memory);
+    if (e->memory) ops->release(ops, e->memory);
+    ops->close(ops);
+  }
+  free(e->staged);
+  free(e);
+}
+
+// ------------------------------- looking inside --------------------------------------------------
+
+const ExplorerOptions *explorer_options_of(const bfm_explorer *e) { return &e->options; }
+int64_t bfm_explorer_row(const bfm_explorer *e) { return e->row; }
+int64_t bfm_explorer_step(const bfm_explorer *e) { return e->step; }
+int bfm_explorer_tensor_count(const bfm_explorer *e) { return e->tensor_count; }
+
+void bfm_explorer_get_sizes(const bfm_explorer *e, bfm_explorer_sizes *sizes) {
+  *sizes = (bfm_explorer_sizes){.obs_dim = e->obs_dim, .act_dim = e->act_dim, .batch = e->N,
+                                .tasks = e->T, .envs = e->E};
+}
+
+int bfm_explorer_tensor_info(const bfm_explorer *e, int index, const char **name, int *dims,
+                             int64_t shape[4]) {
+  if (index < 0 || index >= e->tensor_count) {
+    return bfm_fail(BFM_BAD_ARGUMENT, "tensor %d of %d", index, e->tensor_count);
+  }
+  const NetTensor *t = &e->tensors[index].tensor;
+  *name = t->name;
+  *dims = t->dims;
+  for (int i = 0; i < t->dims; i++) shape[i] = t->shape[i];
+  return BFM_OK;
+}
+
+static int find_tensor(const bfm_explorer *e, int task, const char *name, int64_t count, float **at) {
+  TRY(check_size("task", task + 1, e->T));
+  for (int i = 0; i < e->tensor_count; i++) {
+    const NetTensor *t = &e->tensors[i].tensor;
+    if (strcmp(t->name, name)) continue;
+    *at = e->tensors[i].at + task * t->count;
+    if (t->count == count) return BFM_OK;
+    return bfm_fail(BFM_BAD_ARGUMENT, "tensor %s has %ld values, not %ld", name, (long)t->count,
+                    (long)count);
+  }
+  return bfm_fail(BFM_BAD_ARGUMENT, "no tensor named \"%s\" in this explorer", name);
+}
+
+int bfm_explorer_get_tensor(bfm_explorer *e, int task, const char *name, float *out, int64_t count) {
+  float *at;
+  TRY(find_tensor(e, task, name, count, &at));
+  return e->ops->download(e->ops, out, at, count * sizeof *out);
+}
+
+int bfm_explorer_set_tensor(bfm_explorer *e, int task, const char *name, const float *values,
+                            int64_t count) {
+  float *at;
+  TRY(find_tensor(e, task, name, count, &at));
+  TRY(agent_check_finite(values, 1, count, name));
+  TRY(e->ops->upload(e->ops, at, values, count * sizeof *values));
+  explorer_refresh_copies(e);
+  return e->ops->sync(e->ops);
+}
+
+// ------------------------------- acting ----------------------------------------------------------
+
+static void act_body(bfm_explorer *e, int explore) {
+  Ops *ops = e->ops;
+  if (explore) {
+    ops->draw_normal(ops, &(Draw){.out = e->noise_act, .seeds = e->seeds, .step = e->act_step,
+                                  .stream = STREAM_EXPLORE, .replicas = e->T,
+                                  .count = e->E * e->act_dim});
+  }
+  ops->pack(ops, &(Pack){.out = e->tape_act.in[0], .a = e->seen, .a_cols = e->obs_dim,
+                         .groups = e->T, .copies = 1, .rows = e->E, .row_stride = e->E});
+  net_forward(ops, &e->net[XNET_PI], e->online[XNET_PI], &e->tape_act, (Pass){.rows = e->E});
+  ops->policy_action(ops, &(PolicyAction){.mu = e->mu_act, .x = e->tape_act.out, .act = e->act,
+                                          .noise = explore ? e->noise_act : NULL, .groups = e->T,
+                                          .rows = e->E, .row_stride = e->E, .act_dim = e->act_dim,
+                                          .sigma = (float)e->options.sigma,
+                                          .noise_clip = INFINITY});
+}
+
+static void act_mean(void *explorer) { act_body(explorer, 0); }
+static void act_explore(void *explorer) { act_body(explorer, 1); }
+
+int bfm_explorer_act(bfm_explorer *e, const float *obs, int explore, uint64_t step, float *act) {
+  Ops *ops = e->ops;
+  int64_t rows = (int64_t)e->T * e->E, count = e->E * e->act_dim;
+  explore = explore != 0;
+  if (explore && step < (uint64_t)e->options.random_steps / e->E) {
+    for (int t = 0; t < e->T; t++) {
+      float *to = act + t * count;
+      bfm_random_uniform((uint64_t)e->options.seed + t, STREAM_EXPLORE, step, count, to);
+      for (int64_t i = 0; i < count; i++) to[i] = 2 * to[i] - 1;
+    }
+    return BFM_OK;
+  }
+  TRY(agent_check_finite(obs, rows, e->obs_dim, "obs"));
+  memcpy(e->staged, obs, rows * e->obs_dim * sizeof *obs);
+  memcpy(e->staged + seen_count(e) * sizeof *obs, &step, sizeof step);
+  TRY(ops->upload(ops, e->seen, e->staged, e->staged_bytes));
+  OpsGraph **graph = &e->act_graph[explore];
+  if (!*graph) TRY(ops->record(ops, graph, explore ? act_explore : act_mean, e));
+  TRY(ops->replay(ops, *graph, 1));
+  TRY(ops->download(ops, act, e->act, rows * e->act_dim * sizeof *act));
+  return ops->sync(ops);
+}
+
+// ------------------------------- learning --------------------------------------------------------
+
+int bfm_explorer_add(bfm_explorer *e, const float *rows) {
+  Ops *ops = e->ops;
+  int64_t slot = (int64_t)e->T * e->E * e->row;
+  TRY(explorer_ready(e));
+  TRY(agent_check_finite(rows, (int64_t)e->T * e->E, e->row, "rows"));
+  if (!e->ring) {
+    void *ring;
+    TRY(ops->alloc(ops, &ring, e->capacity * slot * sizeof *rows));
+    e->ring = ring;
+  }
+  TRY(ops->upload(ops, e->ring + e->slots % e->capacity * slot, rows, slot * sizeof *rows));
+  ops->increment(ops, e->slots_device);
+  e->slots++;
+  return BFM_OK;
+}
+
+static void draw_noise(bfm_explorer *e) {
+  e->ops->draw_normal(e->ops, &(Draw){.out = e->noise, .seeds = e->seeds, .step = e->step_device,
+                                      .stream = STREAM_NOISE_NEXT, .replicas = e->T,
+                                      .count = e->N * e->act_dim});
+}
+
+static void draw_batch(bfm_explorer *e) {
+  Ops *ops = e->ops;
+  ops->fork(ops, 1);
+  ops->lane(ops, 1);
+  draw_noise(e);
+  ops->lane(ops, 0);
+  ops->replay_sample(ops, &(ReplaySample){.obs = e->obs, .act = e->act_taken, .reward = e->reward,
+                                          .discount = e->discount, .next_obs = e->next_obs,
+                                          .ring = e->ring, .slots = e->slots_device,
+                                          .seeds = e->seeds, .step = e->step_device,
+                                          .stream = STREAM_BATCH, .replicas = e->T, .rows = e->N,
+                                          .envs = e->E, .capacity = e->capacity,
+                                          .obs_dim = e->obs_dim, .act_dim = e->act_dim,
+                                          .nstep = e->options.nstep,
+                                          .gamma = (float)e->options.gamma});
+  ops->join(ops, 1);
+}
+
+static int policy_is_due(const bfm_explorer *e, int64_t step) {
+  return (step + 1) % e->options.delay == 0;
+}
+
+// delay updates, the last one with the policy
+static void round_body(void *explorer) {
+  bfm_explorer *e = explorer;
+  for (int64_t i = 0; i < e->options.delay; i++) {
+    draw_batch(e);
+    explorer_learn(e, policy_is_due(e, i));
+  }
+}
+
+int bfm_explorer_update(bfm_explorer *e, int64_t updates) {
+  Ops *ops = e->ops;
+  int64_t delay = e->options.delay;
+  if (!e->slots) return bfm_fail(BFM_BAD_ARGUMENT, "no transitions to learn from: bfm_explorer_add first");
+  if (!e->round_graph) TRY(ops->record(ops, &e->round_graph, round_body, e));
+  while (updates > 0) {
+    int64_t rounds = e->step % delay ? 0 : updates / delay, done = rounds ? rounds * delay : 1;
+    if (rounds) {
+      TRY(ops->replay(ops, e->round_graph, rounds));
+    } else {
+      draw_batch(e);
+      explorer_learn(e, policy_is_due(e, e->step));
+    }
+    e->step += done;
+    updates -= done;
+  }
+  return BFM_OK;
+}
+
+static int upload(bfm_explorer *e, float *to, const float *from, int64_t cols, const char *what) {
+  int64_t rows = e->T * e->N;
+  if (!from) return bfm_fail(BFM_BAD_ARGUMENT, "a batch needs %s", what);
+  TRY(agent_check_finite(from, rows, cols, what));
+  return e->ops->upload(e->ops, to, from, rows * cols * sizeof *to);
+}
+
+int bfm_explorer_learn(bfm_explorer *e, const bfm_explorer_batch *batch) {
+  TRY(explorer_ready(e));
+  TRY(upload(e, e->obs, batch->obs, e->obs_dim, "obs"));
+  TRY(upload(e, e->act_taken, batch->act, e->act_dim, "act"));
+  TRY(upload(e, e->reward, batch->reward, 1, "reward"));
+  TRY(upload(e, e->discount, batch->discount, 1, "discount"));
+  TRY(upload(e, e->next_obs, batch->next_obs, e->obs_dim, "next_obs"));
+  if (batch->noise) TRY(upload(e, e->noise, batch->noise, e->act_dim, "noise"));
+  else draw_noise(e);
+  explorer_learn(e, policy_is_due(e, e->step));
+  e->step++;
+  return e->ops->sync(e->ops);
+}
+
+// ------------------------------- losses ----------------------------------------------------------
+
+static const char *const loss_names[] = {"critic", "actor", "q", "rnd", "bonus"};
+
+int bfm_explorer_loss_count(const bfm_explorer *e) { return e->loss_count; }
+
+const char *bfm_explorer_loss_name(const bfm_explorer *e, int index) {
+  return index >= 0 && index < e->loss_count ? loss_names[index] : NULL;
+}
+
+int bfm_explorer_losses(bfm_explorer *e, float *out) {
+  TRY(explorer_ready(e));
+  int64_t n = e->M * e->N;
+  float *q = malloc(e->T * n * sizeof *q);
+  if (!q) return bfm_fail(BFM_NO_MEMORY, "out of memory for %ld values", (long)(e->T * n));
+  int status = e->ops->download(e->ops, q, e->tape[XNET_Q].out, e->T * n * sizeof *q);
+  if (!status) status = e->ops->download(e->ops, out, e->loss, e->T * e->loss_count * sizeof *out);
+  if (!status) status = e->ops->sync(e->ops);
+  for (int t = 0; t < e->T && !status; t++) {
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++) sum += q[t * n + i];
+    out[t * e->loss_count + LOSS_Q] = (float)(sum / n);
+  }
+  free(q);
+  TRY(status);
+  for (int i = 0; i < e->T * e->loss_count; i++) {
+    if (isfinite(out[i])) continue;
+    return bfm_fail(BFM_DIVERGED, "%s of task %d is %s after update %ld", loss_names[i % e->loss_count],
+                    i / e->loss_count, isnan(out[i]) ? "NaN" : "infinite", (long)e->step);
+  }
+  return BFM_OK;
+}
