@@ -82,6 +82,15 @@ BFM_API const char *bfm_agent_loss_name(const bfm_agent *agent, int index);
 BFM_API int bfm_agent_update(bfm_agent *agent, const bfm_batch *batch,
                              float *losses /* [R, loss_count] or NULL */);
 
+// metrics of the last step: mean norms of F, of its target and of B ("F", "F.target", "B"), eigenvalues
+// of E[BBᵀ] ("B.eig.min", "B.eig.max"), the largest |F·B| ("M.max"), mean values at the data's and at the
+// policy's actions ("Q.data", "Q.pi"), the policy's distance from the data ("pi.dist"), with advantage
+// weighting mean and spread of the advantage and the weights' effective sample size as a share of the
+// batch ("adv", "adv.std", "ess"); lap has psi and phi for F and B. Computed when asked
+BFM_API int bfm_agent_metric_count(const bfm_agent *agent);
+BFM_API const char *bfm_agent_metric_name(const bfm_agent *agent, int index);
+BFM_API int bfm_agent_metrics(bfm_agent *agent, float *out /* [R, metric_count] */);
+
 // hand over the transitions to sample from (copied to the agent's device), then train on them
 BFM_API int bfm_agent_set_data(bfm_agent *agent, int64_t count, const float *obs, const float *act,
                                const float *next_obs, const float *discount /* NULL: ones */);

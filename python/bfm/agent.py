@@ -116,7 +116,7 @@ class Agent:
     batch = Batch(**{name: pointer(values) for name, values in arrays.items()})
     losses = np.empty((self.replicas, len(self._losses)), np.float32)
     check(lib.bfm_agent_update(self._handle, ctypes.byref(batch), pointer(losses)))
-    return self._named(losses)
+    return self._named(self._losses, losses)
 
   def set_data(self, obs, act, next_obs, discount=None):
     """Hand over the transitions that train() samples from; they are copied."""
@@ -132,12 +132,20 @@ class Agent:
     """Train on the data for some steps; returns the losses of the last one."""
     losses = np.empty((self.replicas, len(self._losses)), np.float32)
     check(lib.bfm_agent_train(self._handle, steps, pointer(losses)))
-    return self._named(losses)
+    return self._named(self._losses, losses)
 
-  def _named(self, losses):
+  def metrics(self):
+    """Metrics of the last step by name, as include/bfm.h lists them."""
+    names = [lib.bfm_agent_metric_name(self._handle, i).decode()
+             for i in range(lib.bfm_agent_metric_count(self._handle))]
+    values = np.empty((self.replicas, len(names)), np.float32)
+    check(lib.bfm_agent_metrics(self._handle, pointer(values)))
+    return self._named(names, values)
+
+  def _named(self, names, values):
     if self.replicas == 1:
-      return {name: float(losses[0, i]) for i, name in enumerate(self._losses)}
-    return {name: losses[:, i].copy() for i, name in enumerate(self._losses)}
+      return {name: float(values[0, i]) for i, name in enumerate(names)}
+    return {name: values[:, i].copy() for i, name in enumerate(names)}
 
   # ---------------------------------- networks ---------------------------------------------------
 

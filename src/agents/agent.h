@@ -54,6 +54,7 @@ struct bfm_agent {
   uint64_t *seeds;
   int64_t *step_device;
   int64_t step;
+  int stepped;  // the buffers below are those of a step
   int32_t *goal_columns;  // on the device, NULL without a goal space
 
   // the transitions to sample from
@@ -106,6 +107,7 @@ void agent_features(bfm_agent *agent);         // B(s', z), or phi of s and s'
 void agent_target_features(bfm_agent *agent);  // B⁻(s', z), after B(s', z)
 
 // fb.c, laplacian.c, actor.c: losses and gradients by the outputs of the networks
+void fb_products(bfm_agent *agent);  // m = F·B
 void fb_loss(bfm_agent *agent);
 void ortho_loss(bfm_agent *agent);
 void laplacian_loss(bfm_agent *agent);

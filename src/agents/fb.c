@@ -38,7 +38,15 @@ static void inner(bfm_agent *a, float *out, int share_out, const float *matrix, 
   }
 }
 
-// needs F(s,a,z), F⁻(s',a',z), B, B⁻ (and U, V); leaves df, db (and du, dv)
+// needs F(s,a,z), B (and U, V)
+void fb_products(bfm_agent *a) {
+  int M = a->M;
+  outer(a, a->m, M, a->tape[NET_F].out, a->tape[NET_F].rows, 1, a->b, M, a->d, EPILOGUE_NONE);
+  if (!a->config.mbar) return;
+  outer(a, a->m, M, a->tape[NET_U].out, a->N, M, a->tape[NET_V].out, M, a->config.mbar, EPILOGUE_ADD);
+}
+
+// needs F⁻(s',a',z), B⁻ too; leaves df, db (and du, dv)
 void fb_loss(bfm_agent *a) {
   Ops *ops = a->ops;
   int M = a->M, min_target = a->config.target == TARGET_MIN, mbar = a->config.mbar > 0;
@@ -53,12 +61,11 @@ void fb_loss(bfm_agent *a) {
     f_target = a->f_mean;
   }
   outer(a, a->t, t_members, f_target, a->N, 1, a->b_target, t_members, a->d, EPILOGUE_NONE);
-  outer(a, a->m, M, f, f_rows, 1, a->b, M, a->d, EPILOGUE_NONE);
   if (mbar) {
     outer(a, a->t, t_members, a->tape_target[NET_U].out, a->N, t_members, a->tape_target[NET_V].out,
           t_members, rank, EPILOGUE_ADD);
-    outer(a, a->m, M, u, a->N, M, v, M, rank, EPILOGUE_ADD);
   }
+  fb_products(a);
   ops->fb_loss(ops, &(FbLoss){.m = a->m, .t = a->t, .discount = a->discount,
                               .gamma = (float)a->config.gamma, .loss = a->loss,
                               .loss_stride = a->loss_count, .scratch = a->partial, .replicas = a->R,

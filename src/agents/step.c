@@ -302,6 +302,7 @@ int bfm_agent_update(bfm_agent *a, const bfm_batch *batch, float *losses) {
   }
   agent_learn(a);
   a->step++;
+  a->stepped = 1;
   return agent_check_losses(a, losses);
 }
 
@@ -405,6 +406,7 @@ int bfm_agent_train(bfm_agent *a, int64_t steps, float *losses) {
     }
     TRY(a->ops->replay(a->ops, a->step_graph, run));
     a->step += run;
+    a->stepped = 1;
   }
   return steps > 0 ? agent_check_losses(a, losses) : BFM_OK;
 }
