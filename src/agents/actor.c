@@ -13,7 +13,8 @@ void aw_actor_loss(bfm_agent *a) {
   ops->aw_weights(ops, &(AwWeights){.w = a->w, .q = a->q, .q_pi = a->q_pi,
                                     .advantage = a->advantage, .replicas = a->R, .members = a->M,
                                     .rows = a->N, .q_stride = 2 * a->N, .beta = (float)c->beta,
-                                    .clip = (float)c->clip, .sum_members = c->adv == ADV_SUM,
+                                    .clip = (float)c->clip, .ess = (float)c->ess,
+                                    .sum_members = c->adv == ADV_SUM,
                                     .mean_base = c->adv_base == ADV_BASE_MEAN,
                                     .iwis = c->weights == WEIGHTS_IWIS});
   ops->aw_loss(ops, &(AwLoss){.dx = a->dx, .w = a->w, .act = a->act, .mu = a->mu,

@@ -39,6 +39,9 @@ const Option agent_options[] = {
      "importance weights of advantage weighting"},
     {"beta", OPTION_REAL, AT(beta), "10", 1e-6, 1e9, NULL, "temperature of advantage weighting"},
     {"clip", OPTION_REAL, AT(clip), "4.6", 0, INFINITY, NULL, "largest advantage over beta; inf: none"},
+    {"ess", OPTION_REAL, AT(ess), "0", 0, 1, NULL,
+     "effective sample size of the weights, as a share of the batch, for which beta is found at each "
+     "step; 0: beta and clip as given"},
     {"adv", OPTION_CHOICE, AT(adv), "mean", 0, 0, "mean|sum",
      "the data's value over the members (the paper prints a sum)"},
     {"adv-base", OPTION_CHOICE, AT(adv_base), "min", 0, 0, "min|mean",

@@ -108,6 +108,25 @@ static void ortho_loss(Ops *ops, const OrthoLoss *x) {
 
 // ------------------------------- actor -----------------------------------------------------------
 
+// 1/β for the effective sample size ess·n of softmax(a/β)
+static float ess_rate(const float *a, int64_t n, float highest, float ess) {
+  float spread = highest - sum_of(a, n) / n;
+  if (!(spread > 0)) return 0;
+  float low = -ESS_RANGE, high = ESS_RANGE;
+  for (int i = 0; i < ESS_HALVINGS; i++) {
+    float middle = (low + high) / 2, rate = exp2f(middle) / spread, sum = 0, square = 0;
+#pragma omp simd reduction(+ : sum, square)
+    for (int64_t j = 0; j < n; j++) {
+      float e = exp_fast(fmaxf(rate * (a[j] - highest), -87));
+      sum += e;
+      square += e * e;
+    }
+    if (sum * sum < ess * n * square) high = middle;
+    else low = middle;
+  }
+  return exp2f((low + high) / 2) / spread;
+}
+
 static void aw_weights_task(void *job, int64_t task, int worker) {
   ARGS(AwWeights);
   float *w = x->w + task * x->rows;
@@ -124,11 +143,12 @@ static void aw_weights_task(void *job, int64_t task, int worker) {
     if (!x->sum_members) value /= x->members;
     float advantage = value - (x->mean_base ? sum / x->members : lowest);
     if (x->advantage) x->advantage[task * x->rows + j] = advantage;
-    w[j] = fminf(advantage / x->beta, x->clip);
+    w[j] = x->ess > 0 ? advantage : fminf(advantage / x->beta, x->clip);
     highest = fmaxf(highest, w[j]);
   }
+  float rate = x->ess > 0 ? ess_rate(w, x->rows, highest, x->ess) : 1;
   double sum = 0;
-  for (int64_t j = 0; j < x->rows; j++) sum += w[j] = expf(w[j] - highest);
+  for (int64_t j = 0; j < x->rows; j++) sum += w[j] = expf(rate * (w[j] - highest));
   for (int64_t j = 0; j < x->rows; j++) w[j] = (float)(w[j] / sum);
   if (!x->iwis) return;
   sum = 0;

@@ -124,6 +124,28 @@ static void ortho_loss(Ops *ops, const OrthoLoss *x) {
 
 #define WEIGHT_THREADS 1024
 
+// 1/β for the effective sample size ess·n of softmax(a/β); the whole block at work
+__device__ float ess_rate(const float *a, int64_t n, float highest, float ess) {
+  float mean = 0;
+  for (int64_t j = threadIdx.x; j < n; j += blockDim.x) mean += a[j];
+  float spread = highest - block_sum(mean) / n;
+  if (!(spread > 0)) return 0;
+  float low = -ESS_RANGE, high = ESS_RANGE;
+  for (int i = 0; i < ESS_HALVINGS; i++) {
+    float middle = (low + high) / 2, rate = exp2f(middle) / spread, sum = 0, square = 0;
+    for (int64_t j = threadIdx.x; j < n; j += blockDim.x) {
+      float e = expf(rate * (a[j] - highest));
+      sum += e;
+      square += e * e;
+    }
+    sum = block_sum(sum);
+    square = block_sum(square);
+    if (sum * sum < ess * n * square) high = middle;
+    else low = middle;
+  }
+  return exp2f((low + high) / 2) / spread;
+}
+
 // a block for each replica
 __global__ void aw_weights_kernel(const AwWeights x) {
   int64_t r = blockIdx.x;
@@ -141,12 +163,15 @@ __global__ void aw_weights_kernel(const AwWeights x) {
     if (!x.sum_members) value /= x.members;
     float advantage = value - (x.mean_base ? base / x.members : lowest);
     if (x.advantage) x.advantage[r * x.rows + j] = advantage;
-    w[j] = fminf(advantage / x.beta, x.clip);
+    w[j] = x.ess > 0 ? advantage : fminf(advantage / x.beta, x.clip);
     highest = fmaxf(highest, w[j]);
   }
   highest = block_max(highest);
+  float rate = x.ess > 0 ? ess_rate(w, x.rows, highest, x.ess) : 1;
   double sum = 0;
-  for (int64_t j = threadIdx.x; j < x.rows; j += blockDim.x) sum += w[j] = expf(w[j] - highest);
+  for (int64_t j = threadIdx.x; j < x.rows; j += blockDim.x) {
+    sum += w[j] = expf(rate * (w[j] - highest));
+  }
   sum = block_sum(sum);
   double sum_iwis = 0;
   for (int64_t j = threadIdx.x; j < x.rows; j += blockDim.x) {

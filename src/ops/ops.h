@@ -265,15 +265,20 @@ typedef struct {
 } OrthoLoss;
 
 // weights of advantage-weighted regression over each replica's batch:
-// A = mean_m (or Σ_m) q − base_m q_pi, w = softmax(min(A/β, clip)), iwis: w/max(1−w, 1e-6) scaled to sum 1
+// A = mean_m (or Σ_m) q − base_m q_pi, w = softmax(min(A/β, clip)), iwis: w/max(1−w, 1e-6) scaled to sum 1.
+// ess > 0: w = softmax(A/β) with the β that makes the effective sample size 1/Σw² that share of the rows
 typedef struct {
   float *w;                 // [R, N]
   const float *q, *q_pi;    // [R, M, q_stride], N rows used
   float *advantage;         // [R, N], for the log; or NULL
   int64_t replicas, members, rows, q_stride;
-  float beta, clip;
+  float beta, clip, ess;
   int sum_members, mean_base, iwis;
 } AwWeights;
+
+// 1/β is found by halving an interval of its logarithm, around the one that makes the mean exponent -1
+#define ESS_HALVINGS 20
+#define ESS_RANGE 10.0f  // powers of two up and down
 
 // Σ_j w_j·‖a_j − mu_j‖²/(2σ²); dx: gradient by the input of mu = tanh(x)
 typedef struct {

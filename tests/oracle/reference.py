@@ -42,6 +42,7 @@ class Options:
   adv_base: str = "min"
   beta: float = 10.0
   clip: float = math.inf
+  ess: float = 0.0
   gamma: float = 0.98
   ortho: float = 1.0
   lr: float = 1e-4
@@ -301,9 +302,22 @@ def ortho_loss(B):
   return 0.5 * off_diagonal_mean(products ** 2) - diagonal_mean(products)
 
 
+def temperature(A, ess):
+  """The beta of softmax(A / beta) whose effective sample size is the share ess of the rows."""
+  low, high = 1e-6, 1e6
+  for _ in range(200):
+    beta = math.sqrt(low * high)
+    share = 1 / (torch.softmax(A.double() / beta, 0) ** 2).sum() / len(A)
+    low, high = (beta, high) if share < ess else (low, beta)
+  return beta
+
+
 def advantage_weights(A, o):
   """Weights of the regression, [N], summing to one."""
-  w = torch.softmax((A / o.beta).clamp(max=o.clip), 0)
+  if o.ess:
+    w = torch.softmax(A / temperature(A, o.ess), 0)
+  else:
+    w = torch.softmax((A / o.beta).clamp(max=o.clip), 0)
   if o.weights == "iwis":
     w = w / (1 - w).clamp(min=1e-6)
     w = w / w.sum()

@@ -193,6 +193,8 @@ ONE_AT_A_TIME = [
     ("fb-aware", {"adv": "sum"}), ("lap-aw", {"adv": "sum"}), ("fb-aw", {"adv_base": "mean"}),
     ("fb-aw", {"adv": "sum", "adv_base": "mean"}),
     ("fb-aw", {"beta": 3.0}), ("fb-aware", {"clip": 0.1}), ("fb-aw", {"clip": float("inf")}),
+    *((algo, {"ess": 0.1}) for algo in ("fb-aw", "fb-aware", "lap-aw")),
+    ("fb-aw", {"ess": 0.5, "weights": "wis"}), ("fb-aware", {"ess": 0.02}),
     ("fb-aware", {"gamma": 0.9}), ("lap", {"gamma": 0.5}), ("fb", {"ortho": 100.0}),
     ("fb-aware", {"ortho": 100.0}), ("lap", {"ortho": 10.0}), ("fb-aware", {"lr": 1e-3}),
     ("fb", {"polyak": 0.2}), ("fb-aware", {"noise_clip": 0.1}), ("fb", {"noise_clip": 10.0}),

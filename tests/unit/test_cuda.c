@@ -525,6 +525,9 @@ static void test_actor_losses(void **state) {
          .sum_members = options & 1, .mean_base = options >> 1 & 1, .iwis = options >> 2 & 1);
     check("aw_weights", w, 2e-5);
     check("aw_weights advantage", advantage, 2e-5);
+    BOTH(aw_weights, AwWeights, .w = AT(w), .q = AT(q), .q_pi = AT(q_pi), .replicas = R, .members = M,
+         .rows = N - 1, .q_stride = N, .ess = 0.01f + 0.1f * options, .iwis = options & 1);
+    check("aw_weights of an effective sample size", w, 2e-4);
   }
   Buffer *dx = f32(R * N * act), *a = f32(R * N * act), *loss = f32(R * 4);
   Buffer *mu = normals(R * 2 * N * act, F32, 0.3f), *z = f32(R * N * d);
