@@ -181,6 +181,10 @@ static int run_sim(const Arguments *a) { return bench_sim(a->measure.seconds, a-
 
 static int run_reward(const Arguments *a) { return bench_reward(a->measure.seconds, a->json); }
 
+static int run_collect(const Arguments *a) {
+  return bench_collect(a->agent_flags.given, a->measure.seconds, a->json);
+}
+
 static const struct {
   const char *name, *help;
   int (*run)(const Arguments *a);
@@ -190,6 +194,7 @@ static const struct {
     {"reward", "rewards of 100,000 stored states", run_reward},
     {"prompt", "100,000 states with rewards to z", run_prompt},
     {"act", "observations to actions", run_act},
+    {"collect", "making data: transitions and updates a second", run_collect},
 };
 #define BENCH_COUNT ((int)(sizeof benches / sizeof *benches))
 
@@ -199,7 +204,7 @@ static int run(const Arguments *a) {
     if (a->what && !strcmp(benches[i].name, a->what)) return benches[i].run(a);
     nearest_try(&nearest, benches[i].name);
   }
-  if (!a->what) return bfm_fail(BFM_BAD_ARGUMENT, "name what to measure: bfm bench step|sim|reward|prompt|act");
+  if (!a->what) return bfm_fail(BFM_BAD_ARGUMENT, "name what to measure: bfm bench step|sim|reward|prompt|act|collect");
   return bfm_fail(BFM_BAD_ARGUMENT, "there is no bench \"%.64s\"; did you mean %s?", a->what,
                   nearest.best ? nearest.best : benches[0].name);
 }
@@ -215,10 +220,10 @@ int cli_bench(int argc, char **argv) {
   const struct argp argp = {
       own_options,
       parse,
-      "step|sim|reward|prompt|act",
+      "step|sim|reward|prompt|act|collect",
       "Measure how fast this machine is: step, the training step on random data; sim, control "
       "steps beside MuJoCo alone; reward, rewards of stored states; prompt, from rewards to z; act, "
-      "from observations to actions.\v"
+      "from observations to actions; collect, making data of walker.\v"
       "Examples:\n"
       "  bfm bench step --preset small\n"
       "  bfm bench sim --seconds 10\n"

@@ -3,6 +3,8 @@
 #ifndef BFM_CLI_BENCH_H
 #define BFM_CLI_BENCH_H
 
+#include <cjson/cJSON.h>
+
 #include "bfm.h"
 
 // 100,000 states with rewards to z
@@ -16,5 +18,8 @@ int bench_sim(double seconds, int json);
 
 // the rewards of 100,000 stored states; seconds for each domain
 int bench_reward(double seconds, int json);
+
+// transitions and updates a second while walker data is made; given: options of the learners
+int bench_collect(const cJSON *given, double seconds, int json);
 
 #endif

@@ -1,4 +1,4 @@
-// bfm collect: a dataset of a domain from its flags, a line before and a line after.
+// bfm collect: a dataset of a domain from its flags, a line before and a few after.
 
 #include <inttypes.h>
 #include <signal.h>
@@ -48,11 +48,14 @@ static void catch_signals(void) {
   sigaction(SIGTERM, &action, NULL);
 }
 
+// ---------------------------------- what a person sees -------------------------------------------
+
 static void print_start(const Collection *collection) {
   CollectSummary s;
   collection_summary(collection, &s);
-  printf("collect %s with %s in %" PRId64 " environments", s.env, s.with, s.envs);
+  printf("collect %s with %s in %d environments", s.env, s.with, s.envs);
   if (s.first) printf(", from transition %" PRId64 " on", s.first);
+  if (s.anew) printf("; its learners were not saved and begin anew");
   putchar('\n');
   fflush(stdout);
 }
@@ -60,16 +63,25 @@ static void print_start(const Collection *collection) {
 static void print_end(const Collection *collection, const char *path) {
   CollectSummary s;
   collection_summary(collection, &s);
-  if (s.rows == s.first) {
+  int64_t rows = s.rows - s.first;
+  if (!rows) {
     printf("all %" PRId64 " transitions were there already\n", s.rows);
     return;
   }
   char took[32], rate[32];
   short_time(s.seconds, took, sizeof took);
-  short_count((double)(s.rows - s.first) / s.seconds, rate, sizeof rate);
-  printf("done    %" PRId64 " transitions in %s, %s/s: %s\n", s.rows - s.first, took, rate, path);
+  short_count((double)rows / s.seconds, rate, sizeof rate);
+  printf("done    %" PRId64 " transitions in %s, %s/s: %s\n", rows, took, rate, path);
+  printf("        the simulator was busy %.0f%% of the time", 100 * s.busy / s.seconds);
+  if (s.updates) printf("; %" PRId64 " updates, %.0f/s", s.updates, (double)s.updates / s.seconds);
+  printf("\n");
   if (s.diverged)
     printf("        %" PRId64 " simulations diverged and were left out\n", s.diverged);
+  if (!s.returns) return;
+  printf("\n%12s  task, without noise\n", "return");
+  for (int t = 0; t < s.agents; t++) {
+    printf("%12.1f  %s\n", s.returns[t], collection_task(collection, t));
+  }
 }
 
 static int run(Arguments *a) {
@@ -96,7 +108,7 @@ static int run(Arguments *a) {
 
 int cli_collect(int argc, char **argv) {
   Arguments a = {.env = NULL};
-  int status = flags_new(&a.flags, collect_options, &a.options, "Collecting");
+  int status = flags_new(&a.flags, collect_options(), &a.options, "Collecting");
   if (status) return cli_fail(status);
   const struct argp_child children[] = {{&a.flags.argp, 0, NULL, 1}, {0}};
   const struct argp argp = {own_options,
@@ -107,8 +119,10 @@ int cli_collect(int argc, char **argv) {
                             "a collector that is killed loses the last seconds only.\v"
                             "Examples:\n"
                             "  bfm collect point_mass --steps 100k -o point_mass.h5\n"
-                            "  bfm collect walker --hold 4 --task run --steps 1M -o walker.h5\n"
-                            "  bfm collect --resume --steps 2M -o walker.h5\n",
+                            "  bfm collect walker --with mood --steps 4M -o mood.h5\n"
+                            "  bfm collect walker --with td3 --task run --steps 1M -o run.h5\n"
+                            "  bfm collect hopper --with d4rl-medium --steps 1M -o medium.h5\n"
+                            "  bfm collect --resume --steps 8M -o mood.h5\n",
                             children,
                             NULL,
                             NULL};

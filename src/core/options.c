@@ -110,8 +110,13 @@ static int set_choice(const Option *option, void *field, const char *text) {
       return BFM_OK;
     }
   }
-  return bfm_fail(BFM_BAD_ARGUMENT, "%s is \"%.64s\", but must be one of %s", option->name, text,
-                  option->choices);
+  char words[512], *rest = words;
+  snprintf(words, sizeof words, "%s", option->choices);
+  Nearest nearest = {.word = text};
+  for (char *word; (word = strsep(&rest, "|"));) nearest_try(&nearest, word);
+  return bfm_fail(BFM_BAD_ARGUMENT, "%s is \"%.64s\", but must be one of %s%s%s%s", option->name,
+                  text, option->choices, nearest.best ? "; did you mean " : "",
+                  nearest.best ? nearest.best : "", nearest.best ? "?" : "");
 }
 
 static int set_bool(const Option *option, void *field, const char *text) {

@@ -1,60 +1,83 @@
-// Collecting. All environments step together on all cores; each one's rows wait in its own part of
-// one buffer until the episode ends, so that a file's episodes are whole. A piece that waited for
-// seconds is written nevertheless: a killed collector loses no more than that.
+// Collecting. All environments step together on all cores; while they do, a GPU makes the updates
+// that the step is worth. Rows wait until their episodes end (episodes.c), who acts is in crew.c.
 
 #include "run/collect.h"
 
 #include <cjson/cJSON.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "bfm.h"
 #include "core/progress.h"
-#include "core/rng.h"
 #include "data/hdf5.h"
 #include "data/writer.h"
+#include "envs/domain.h"
+#include "run/crew.h"
+#include "run/d4rl.h"
+#include "run/episodes.h"
+#include "run/folder.h"
+#include "run/stage.h"
 
 #define FLUSH_SECONDS 2.0
-#define PIECE_SECONDS 4.0         // an unfinished episode waits no longer
-#define BUFFER_BYTES (256 << 20)  // of all waiting rows together
+#define PIECE_SECONDS 4.0  // an unfinished episode waits no longer
+#define SAVE_SECONDS 60.0  // between saves of the learners
+#define EVALUATIONS 20     // of a run, unless told
+#define EVALUATION_SHARE 8  // of the transitions, at most, that evaluations simulate besides
 
-const Option collect_options[] = {
-    {"with", OPTION_CHOICE, offsetof(CollectOptions, with), "random", 0, 0, "random",
-     "who acts; random: uniform actions"},
+// ---------------------------------- options ------------------------------------------------------
+
+static const Option own_options[] = {
+    {"with", OPTION_CHOICE, offsetof(CollectOptions, with), "random", 0, 0, CREW_NAMES,
+     "who acts; random: uniform actions; rnd: a seeker of what it has not seen; mood: a learner for "
+     "each task of the domain; td3: one of --task; policy: those of --model; d4rl-*: as D4RL"},
     {"steps", OPTION_INT, offsetof(CollectOptions, steps), "100k", 2, 1e12, NULL,
      "transitions in all"},
-    {"envs", OPTION_INT, offsetof(CollectOptions, envs), "64", 1, 65536, NULL,
-     "environments simulated side by side"},
+    {"envs", OPTION_INT, offsetof(CollectOptions, envs), "128", 1, 65536, NULL,
+     "environments simulated side by side, of all agents together"},
+    {"task", OPTION_TEXT, offsetof(CollectOptions, task), "", 0, 0, NULL,
+     "task or expression that td3 learns and whose rewards are stored; without one they are 0"},
     {"hold", OPTION_INT, offsetof(CollectOptions, hold), "1", 1, 1e6, NULL,
      "control steps a random action is held for"},
-    {"task", OPTION_TEXT, offsetof(CollectOptions, task), "", 0, 0, NULL,
-     "task or expression whose rewards are stored; without one they are 0"},
+    {"model", OPTION_TEXT, offsetof(CollectOptions, model), "", 0, 0, NULL,
+     "files of policies to act with, a.safetensors,b.safetensors"},
+    {"updates", OPTION_REAL, offsetof(CollectOptions, updates), "0", 0, 1000, NULL,
+     "of a learner for each step of an environment of its own; 0: 0.31, rnd 0.05"},
+    {"until", OPTION_REAL, offsetof(CollectOptions, until), "inf", 0, 0, NULL,
+     "stop when the learners' returns reach this"},
+    {"eval-every", OPTION_INT, offsetof(CollectOptions, eval_every), "0", 0, 1e12, NULL,
+     "transitions between evaluations and lines of the log; 0: twenty in a long run"},
+    {"eval-episodes", OPTION_INT, offsetof(CollectOptions, eval_episodes), "4", 1, 1000, NULL,
+     "of each learner without noise, at most as many as it has environments"},
+    {"train-steps", OPTION_INT, offsetof(CollectOptions, train_steps), "3M", 2, 1e12, NULL,
+     "transitions that training the agents of d4rl-medium and d4rl-medium-expert may take"},
     {"seed", OPTION_INT, offsetof(CollectOptions, seed), "0", 0, INFINITY, NULL,
-     "of initial states and actions"},
+     "of initial states, actions and learners"},
     {"threads", OPTION_INT, offsetof(CollectOptions, threads), "0", 0, 4096, NULL,
      "that simulate; 0: one per core"},
     {.name = NULL},
 };
 
-// the tables of the file; names and types are those of its rows below
-enum {
-  OBS,
-  ACT,
-  NEXT_OBS,
-  REWARD,
-  TERMINAL,
-  TIMEOUT,
-  QPOS,
-  QVEL,
-  SOURCE,
-  TASK,
-  STEP,
-  EPISODE,
-  ACT_STATE,  // last: most models have none
-  TABLE_COUNT
-};
+#define OPTIONS_MAX 64
+
+const Option *collect_options(void) {
+  static Option table[OPTIONS_MAX];
+  if (table[0].name) return table;
+  int count = 0;
+  for (const Option *o = own_options; o->name; o++) table[count++] = *o;
+  for (const Option *o = explorer_options; o->name && count < OPTIONS_MAX - 1; o++) {
+    // algo is what --with says
+    if (!strcmp(o->name, "algo") || options_find(own_options, o->name)) continue;
+    table[count] = *o;
+    table[count++].offset += offsetof(CollectOptions, learner);
+  }
+  return table;
+}
+
+// ---------------------------------- a collection -------------------------------------------------
 
 struct Collection {
   CollectPlan plan;
@@ -63,275 +86,271 @@ struct Collection {
   bfm_env *env;
   bfm_env_sizes sizes;
   int n;
-  void *explorer;
-
+  Crew crew;
+  Moment moment;
+  Episodes *waiting;
   Writer *writer;
-  Table tables[TABLE_COUNT];
-  int table_count;
-  void *buffers[TABLE_COUNT];  // [n, capacity, ·] rows that wait
-  int64_t capacity;
-  int64_t *waiting;                   // [n] rows of each environment
-  int64_t *episode;                   // [n] number of the transition the episode began with
-  double *since;                      // [n] seconds when the first waiting row came
-  int64_t rows, episodes, first, at;  // transitions in file and buffer; here; at start; steps done
+  Folder folder;
+  FILE *log;
 
-  double *obs, *next_obs, *qpos, *qvel, *act_state, *actions, *rewards;  // [n, ·] of a step
-  uint8_t *ended;                                                        // [n]
-  int32_t task;  // index among the domain's tasks, -1: none or an expression
-  double seconds;
+  int64_t rows, episodes, first;  // transitions in file and buffer; episodes of this run; at start
+  int64_t at, began;              // control steps; when this run began
+  int64_t updates;                // of the learners when this run began
+  int anew;
+  double start, seconds;
+
+  Stage *stage;
+  double returns[CREW_MAX];  // of the last evaluation, if there was one
+  int evaluated;
+  int64_t reported;  // transitions at the last line of the log
 };
 
-// ---------------------------------- explorers ----------------------------------------------------
-
-// who acts: fills c->actions [n, act_dim] from c->obs [n, obs_dim] of control step c->at
-typedef struct {
-  const char *name;
-  int (*open)(Collection *c, void **self);
-  int (*act)(Collection *c, void *self);
-  void (*close)(void *self);
-} Explorer;
-
-typedef struct {
-  double *low, *high;  // [act_dim]
-} Random;
-
-static void random_close(void *self) {
-  Random *random = self;
-  if (!random) return;
-  free(random->low);
-  free(random);
+void collect_path_beside(const char *data, const char *name, char *out, size_t size) {
+  size_t length = strlen(data);
+  const char *dot = strrchr(data, '.');
+  if (dot && dot > data && !strchr(dot, '/') && dot[-1] != '/') length = dot - data;
+  snprintf(out, size, "%.*s.%s", (int)length, data, name);
 }
 
-// no wider than a policy, whose actions end at ±1 (quadruped takes a little more)
-static int random_open(Collection *c, void **self) {
-  Random *random = calloc(1, sizeof *random);
-  *self = random;
-  if (random) random->low = calloc(2 * c->sizes.act_dim, sizeof *random->low);
-  if (!random || !random->low) return bfm_fail(BFM_NO_MEMORY, "no memory for a range of actions");
-  random->high = random->low + c->sizes.act_dim;
-  bfm_env_action_range(c->env, random->low, random->high);
-  for (int u = 0; u < c->sizes.act_dim; u++) {
-    random->low[u] = fmax(random->low[u], -1);
-    random->high[u] = fmin(random->high[u], 1);
+// ---------------------------------- simulating ---------------------------------------------------
+
+// learners' first episodes end one after the other, so that later ones begin so too
+static void stagger(Collection *c) {
+  int64_t length = c->sizes.episode_steps, done = c->at + 1 - c->began;
+  if (!c->crew.learner || done >= length) return;
+  for (int i = 0; i < c->n; i++) {
+    int64_t turn = length - i % c->crew.envs * length / c->crew.envs;
+    if (done == turn && !c->moment.ended[i]) c->moment.ended[i] = BFM_ENDED_TIME;
   }
-  return BFM_OK;
 }
-
-static int random_act(Collection *c, void *self) {
-  const Random *random = self;
-  int size = c->sizes.act_dim;
-  uint64_t draw = (uint64_t)(c->at / c->options.hold);
-  for (int64_t k = 0; k < (int64_t)c->n * size; k++) {
-    double low = random->low[k % size], high = random->high[k % size];
-    double u = random_uniform((uint64_t)c->options.seed, STREAM_EXPLORE, draw, k);
-    c->actions[k] = low + u * (high - low);
-  }
-  return BFM_OK;
-}
-
-static const Explorer explorers[] = {{"random", random_open, random_act, random_close}};
-
-// ---------------------------------- the buffer ---------------------------------------------------
-
-static void set_tables(Collection *c) {
-  const bfm_env_sizes *s = &c->sizes;
-  const Table tables[TABLE_COUNT] = {
-      [OBS] = {"observations", COLUMN_F32, s->obs_dim},
-      [ACT] = {"actions", COLUMN_F32, s->act_dim},
-      [NEXT_OBS] = {"next_observations", COLUMN_F32, s->obs_dim},
-      [REWARD] = {"rewards", COLUMN_F32, 0},
-      [TERMINAL] = {"terminals", COLUMN_BOOL, 0},
-      [TIMEOUT] = {"timeouts", COLUMN_BOOL, 0},
-      [QPOS] = {"infos/qpos", COLUMN_F64, s->nq},
-      [QVEL] = {"infos/qvel", COLUMN_F64, s->nv},
-      [SOURCE] = {"infos/source", COLUMN_I32, 0},
-      [TASK] = {"infos/task", COLUMN_I32, 0},
-      [STEP] = {"infos/step", COLUMN_I64, 0},
-      [EPISODE] = {"infos/episode", COLUMN_I64, 0},
-      [ACT_STATE] = {"infos/act", COLUMN_F64, s->na},
-  };
-  memcpy(c->tables, tables, sizeof tables);
-  c->table_count = s->na ? TABLE_COUNT : ACT_STATE;
-}
-
-static int make_buffers(Collection *c) {
-  const bfm_env_sizes *s = &c->sizes;
-  size_t n = (size_t)c->n, row = 0;
-  for (int i = 0; i < c->table_count; i++) row += table_row_bytes(&c->tables[i]);
-  int64_t fits = (int64_t)(BUFFER_BYTES / (n * row));
-  c->capacity = fits < 1 ? 1 : fits > s->episode_steps ? s->episode_steps : fits;
-
-  int missing = 0;
-  for (int i = 0; i < c->table_count; i++) {
-    c->buffers[i] = calloc(n * (size_t)c->capacity, table_row_bytes(&c->tables[i]));
-    missing |= !c->buffers[i];
-  }
-  const struct {
-    void **array;
-    size_t bytes;
-  } arrays[] = {
-      {(void **)&c->waiting, sizeof *c->waiting},
-      {(void **)&c->episode, sizeof *c->episode},
-      {(void **)&c->since, sizeof *c->since},
-      {(void **)&c->obs, s->obs_dim * sizeof(double)},
-      {(void **)&c->next_obs, s->obs_dim * sizeof(double)},
-      {(void **)&c->qpos, s->nq * sizeof(double)},
-      {(void **)&c->qvel, s->nv * sizeof(double)},
-      {(void **)&c->act_state, (s->na + 1) * sizeof(double)},
-      {(void **)&c->actions, s->act_dim * sizeof(double)},
-      {(void **)&c->rewards, sizeof(double)},
-      {(void **)&c->ended, sizeof *c->ended},
-  };
-  for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++) {
-    *arrays[i].array = calloc(n, arrays[i].bytes);
-    missing |= !*arrays[i].array;
-  }
-  return missing ? bfm_fail(BFM_NO_MEMORY, "no memory for %d environments", c->n) : BFM_OK;
-}
-
-// where the next row of environment i goes
-static void *slot(Collection *c, int table, int i) {
-  int64_t row = i * c->capacity + c->waiting[i];
-  return (char *)c->buffers[table] + (size_t)row * table_row_bytes(&c->tables[table]);
-}
-
-static void put_floats(Collection *c, int table, int i, const double *values, int size) {
-  float *out = slot(c, table, i);
-  for (int k = 0; k < size; k++) out[k] = (float)values[(size_t)i * size + k];
-}
-
-static void put_doubles(Collection *c, int table, int i, const double *values, int size) {
-  memcpy(slot(c, table, i), values + (size_t)i * size, size * sizeof *values);
-}
-
-static void put_row(Collection *c, int i, double now) {
-  const bfm_env_sizes *s = &c->sizes;
-  if (!c->waiting[i]) c->since[i] = now;
-  put_floats(c, OBS, i, c->obs, s->obs_dim);
-  put_floats(c, ACT, i, c->actions, s->act_dim);
-  put_floats(c, NEXT_OBS, i, c->next_obs, s->obs_dim);
-  put_floats(c, REWARD, i, c->rewards, 1);
-  put_doubles(c, QPOS, i, c->qpos, s->nq);
-  put_doubles(c, QVEL, i, c->qvel, s->nv);
-  if (s->na) put_doubles(c, ACT_STATE, i, c->act_state, s->na);
-  *(int8_t *)slot(c, TERMINAL, i) = (c->ended[i] & BFM_ENDED_TERMINATED) != 0;
-  *(int8_t *)slot(c, TIMEOUT, i) = c->ended[i] == BFM_ENDED_TIME;
-  *(int32_t *)slot(c, SOURCE, i) = 0;
-  *(int32_t *)slot(c, TASK, i) = c->task;
-  *(int64_t *)slot(c, STEP, i) = c->at * c->n + i;
-  *(int64_t *)slot(c, EPISODE, i) = c->episode[i];
-  c->waiting[i]++;
-  c->rows++;
-}
-
-// rows that follow in the file are not the successors of these: where the episode did not end by
-// itself, its last row says so
-static int write_piece(Collection *c, int i) {
-  if (!c->waiting[i]) return BFM_OK;
-  int64_t last = i * c->capacity + c->waiting[i] - 1;
-  int8_t *timeouts = c->buffers[TIMEOUT];
-  const int8_t *terminals = c->buffers[TERMINAL];
-  timeouts[last] = !terminals[last];
-
-  const void *values[TABLE_COUNT];
-  int64_t rows = c->waiting[i];
-  c->waiting[i] = 0;
-  for (int k = 0; k < c->table_count; k++) values[k] = slot(c, k, i);
-  return writer_append(c->writer, rows, values);
-}
-
-// ---------------------------------- the run ------------------------------------------------------
 
 static int step(Collection *c) {
-  bfm_env_state(c->env, c->qpos, c->qvel, c->act_state);
-  TRY(explorers[c->options.with].act(c, c->explorer));
-  // the file has float32: what is stored is what was done
-  for (int64_t k = 0; k < (int64_t)c->n * c->sizes.act_dim; k++) {
-    c->actions[k] = (float)c->actions[k];
-  }
-  TRY(bfm_env_step(c->env, c->actions));
-  bfm_env_obs(c->env, c->next_obs);
-  bfm_env_ended(c->env, c->ended);
-  if (*c->options.task) TRY(bfm_env_reward(c->env, c->options.task, c->rewards));
+  Moment *m = &c->moment;
+  bfm_env_state(c->env, m->qpos, m->qvel, m->act_state);
+  TRY(crew_act(&c->crew, m->obs, 1, c->at, m->actions));
+  TRY(crew_learn(&c->crew, c->at));
+  TRY(crew_simulate(&c->crew, c->env, m->actions, m->rewards));
+  bfm_env_obs(c->env, m->next_obs);
+  bfm_env_ended(c->env, m->ended);
+  stagger(c);
 
   double now = seconds_now();
   int any = 0;
   for (int i = 0; i < c->n; i++) {
+    int agent = i / c->crew.envs;
+    int64_t number = c->at * c->n + i;
     // a diverged step has no successor: the episode ends with the row before
-    int diverged = c->ended[i] == BFM_ENDED_DIVERGED;
-    if (!diverged && c->rows < c->options.steps) put_row(c, i, now);
-    if (c->ended[i] || c->waiting[i] == c->capacity) TRY(write_piece(c, i));
-    if (c->ended[i]) {
-      any = 1;
-      c->episodes++;
-      c->episode[i] = (c->at + 1) * c->n + i;
+    if (m->ended[i] != BFM_ENDED_DIVERGED && c->rows < c->options.steps) {
+      Label label = {agent, c->crew.task_numbers[agent], number};
+      TRY(episodes_put(c->waiting, c->writer, m, i, label, now));
+      c->rows++;
     }
+    if (!m->ended[i]) continue;
+    TRY(episodes_write(c->waiting, c->writer, i));
+    episodes_begin(c->waiting, i, number + c->n);
+    c->episodes++;
+    any = 1;
   }
+  TRY(crew_add(&c->crew, m));
   c->at++;
-  if (any) TRY(bfm_env_reset(c->env, c->ended));
-  bfm_env_obs(c->env, c->obs);
+  if (any) TRY(bfm_env_reset(c->env, m->ended));
+  bfm_env_obs(c->env, m->obs);
   return BFM_OK;
 }
 
-static int save(Collection *c, double until) {
-  for (int i = 0; i < c->n; i++) {
-    if (c->waiting[i] && c->since[i] <= until) TRY(write_piece(c, i));
+// ---------------------------------- evaluating ---------------------------------------------------
+
+static int stopped(const Collection *c) { return c->plan.stop && *c->plan.stop; }
+
+static int evaluate(Collection *c) {
+  if (!*c->crew.tasks[0]) return BFM_OK;
+  if (!c->stage) TRY(stage_new(&c->stage, &c->crew, c->options.eval_episodes));
+  TRY(stage_evaluate(c->stage, &c->crew, c->at, c->plan.stop, c->returns));
+  c->evaluated |= !stopped(c);
+  return BFM_OK;
+}
+
+static int reached(const Collection *c) {
+  if (!c->evaluated) return 0;
+  for (int t = 0; t < c->crew.agents; t++) {
+    if (c->returns[t] < c->options.until) return 0;
   }
-  return writer_flush(c->writer);
+  return 1;
+}
+
+static void returns_note(const Collection *c, char *out, size_t size) {
+  size_t at = 0;
+  *out = 0;
+  for (int t = 0; t < c->crew.agents && c->evaluated && at < size; t++) {
+    const char *name = c->crew.task_numbers[t] < 0 ? "return" : c->crew.tasks[t];
+    at += snprintf(out + at, size - at, "%s%s %.0f", t ? "  " : "", name, c->returns[t]);
+  }
+}
+
+// ---------------------------------- the log ------------------------------------------------------
+
+// in as many digits as a float32 has
+static cJSON *number_item(double value) {
+  char text[32];
+  snprintf(text, sizeof text, "%.7g", value);
+  return cJSON_CreateRaw(text);
+}
+
+static void log_losses(cJSON *entry, bfm_explorer *learner, int agents, const float *losses) {
+  int count = bfm_explorer_loss_count(learner);
+  cJSON *all = cJSON_AddObjectToObject(entry, "losses");
+  for (int i = 0; i < count; i++) {
+    cJSON *each = cJSON_AddArrayToObject(all, bfm_explorer_loss_name(learner, i));
+    for (int t = 0; t < agents; t++) {
+      cJSON_AddItemToArray(each, number_item(losses[t * count + i]));
+    }
+  }
+}
+
+// waits for the updates under way: whoever diverged is told now
+static int check_learners(Collection *c, cJSON *entry) {
+  if (!c->crew.learner) return BFM_OK;
+  bfm_explorer *learner = c->crew.learner;
+  float *losses = calloc((size_t)c->crew.agents * bfm_explorer_loss_count(learner), sizeof *losses);
+  int status = losses ? bfm_explorer_losses(learner, losses)
+                      : bfm_fail(BFM_NO_MEMORY, "no memory for the losses");
+  if (!status && entry) log_losses(entry, learner, c->crew.agents, losses);
+  free(losses);
+  return status;
+}
+
+static int open_log(Collection *c) {
+  char path[PATH_MAX];
+  if (!c->crew.learner) return BFM_OK;
+  collect_path_beside(c->plan.path, "log.jsonl", path, sizeof path);
+  char *slash = strrchr(path, '/');
+  if (slash) *slash = 0;
+  TRY(folder_name(&c->folder, !slash ? "." : slash == path ? "/" : path));
+  return folder_open_log(&c->folder, slash ? slash + 1 : path, c->at, &c->log);
+}
+
+static int write_log(Collection *c) {
+  double seconds = seconds_now() - c->start;
+  cJSON *entry = cJSON_CreateObject();
+  cJSON_AddNumberToObject(entry, "step", (double)c->at);
+  cJSON_AddNumberToObject(entry, "transitions", (double)c->rows);
+  cJSON_AddItemToObject(entry, "seconds", number_item(seconds));
+  cJSON_AddItemToObject(entry, "simulator", number_item(c->crew.busy / seconds));
+  cJSON_AddNumberToObject(entry, "updates", (double)bfm_explorer_step(c->crew.learner));
+  if (c->evaluated) {
+    cJSON *returns = cJSON_AddObjectToObject(entry, "returns");
+    for (int t = 0; t < c->crew.agents; t++) {
+      cJSON_AddItemToObject(returns, c->crew.tasks[t], number_item(c->returns[t]));
+    }
+  }
+  int status = check_learners(c, entry);
+  if (!status) status = folder_log(&c->folder, c->log, entry);
+  cJSON_Delete(entry);
+  return status;
+}
+
+// ---------------------------------- the run ------------------------------------------------------
+
+static int flush(Collection *c, double since) {
+  TRY(episodes_write_old(c->waiting, c->writer, since));
+  TRY(writer_flush(c->writer));
+  return check_learners(c, NULL);
+}
+
+static int64_t next_report(const Collection *c) {
+  int64_t every = c->options.eval_every;
+  int64_t cost = c->crew.agents * c->options.eval_episodes * c->sizes.episode_steps;
+  if (!every) every = c->options.steps / EVALUATIONS + 1;
+  if (!c->options.eval_every && every < EVALUATION_SHARE * cost) every = EVALUATION_SHARE * cost;
+  return (c->rows / every + 1) * every;
+}
+
+static int report(Collection *c) {
+  if (!c->crew.learner) return BFM_OK;
+  TRY(evaluate(c));
+  c->reported = c->rows;
+  return write_log(c);
 }
 
 static int collect(Collection *c, Progress *progress) {
-  const volatile sig_atomic_t *stop = c->plan.stop;
-  double start = seconds_now(), saved = start;
-  while (c->rows < c->options.steps && !(stop && *stop)) {
+  double flushed = c->start, saved = c->start;
+  int64_t due = next_report(c);
+  char note[256] = "";
+  while (c->rows < c->options.steps && !stopped(c) && !reached(c)) {
     TRY(step(c));
+    if (c->rows >= due) {
+      TRY(report(c));
+      returns_note(c, note, sizeof note);
+      due = next_report(c);
+    }
     double now = seconds_now();
-    if (now - saved > FLUSH_SECONDS) {
-      TRY(save(c, now - PIECE_SECONDS));
+    if (c->plan.seconds > 0 && now - c->start > c->plan.seconds) return BFM_OK;
+    if (now - flushed > FLUSH_SECONDS) {
+      TRY(flush(c, now - PIECE_SECONDS));
+      flushed = now;
+    }
+    if (now - saved > SAVE_SECONDS) {
+      TRY(crew_save(&c->crew, c->plan.path));
       saved = now;
     }
-    progress_update(progress, c->rows, NULL);
+    progress_update(progress, c->rows, note);
   }
-  TRY(save(c, INFINITY));
-  c->seconds = seconds_now() - start;
+  if (stopped(c) || c->reported == c->rows) return BFM_OK;
+  return report(c);
+}
 
+// a file that is complete with fewer rows than planned has room for no more than those
+static int shorten(Collection *c) {
+  int count;
+  const Table *tables = episodes_tables(c->waiting, &count);
+  Writer *writer;
+  TRY(writer_resume(&writer, c->plan.path, tables, count, c->rows));
+  return writer_close(writer);
+}
+
+static int finish(Collection *c) {
   Writer *writer = c->writer;
-  int done = c->rows >= c->options.steps;
+  TRY(episodes_write_old(c->waiting, writer, INFINITY));
   c->writer = NULL;
   TRY(writer_close(writer));
-  if (done) return BFM_OK;
+  return reached(c) && c->rows < c->options.steps ? shorten(c) : BFM_OK;
+}
+
+int collection_run(Collection *c) {
+  if (c->crew.kind->policies) {
+    int levels = c->crew.kind->levels;
+    if (levels && c->rows < c->options.steps) {
+      TRY(d4rl_train(&c->plan, c->env_name, &c->options, levels));
+    }
+    TRY(crew_read_policies(&c->crew, c->plan.path));
+  }
+  TRY(open_log(c));
+  Progress progress;
+  progress_start(&progress, "collect", "steps", c->rows, c->options.steps, c->plan.quiet);
+  c->start = seconds_now();
+  int status = collect(c, &progress);
+  c->seconds = seconds_now() - c->start;
+  progress_end(&progress);
+
+  // the learners before a divergence are worth keeping, those after it are not
+  if (status == BFM_DIVERGED) {
+    char why[512];
+    snprintf(why, sizeof why, "%s", bfm_error());
+    TRY(finish(c));
+    return bfm_fail(status, "%s; the %" PRId64 " transitions until then are in %s", why, c->rows,
+                    c->plan.path);
+  }
+  TRY(status);
+  TRY(finish(c));
+  TRY(crew_save(&c->crew, c->plan.path));
+  if (c->rows >= c->options.steps || reached(c)) return BFM_OK;
   return bfm_fail(BFM_INTERRUPTED,
                   "stopped at transition %" PRId64 " of %" PRId64
                   "; bfm collect --resume -o %s goes on",
                   c->rows, c->options.steps, c->plan.path);
 }
 
-int collection_run(Collection *c) {
-  Progress progress;
-  progress_start(&progress, "collect", "steps", c->rows, c->options.steps, c->plan.quiet);
-  int status = collect(c, &progress);
-  progress_end(&progress);
-  return status;
-}
-
-// ---------------------------------- life ---------------------------------------------------------
-
-static int make_env(Collection *c, uint64_t seed) {
-  TRY(bfm_env_new(&c->env, c->env_name, (int)c->options.envs, seed, (int)c->options.threads));
-  bfm_env_get_sizes(c->env, &c->sizes);
-  c->n = c->sizes.count;
-  set_tables(c);
-  TRY(make_buffers(c));
-  if (*c->options.task) TRY(bfm_env_reward(c->env, c->options.task, c->rewards));
-  memset(c->rewards, 0, c->n * sizeof *c->rewards);
-
-  const char *name;
-  c->task = -1;
-  for (int i = 0; (name = bfm_task_name(c->env_name, i, NULL, NULL)); i++) {
-    if (!strcmp(name, c->options.task)) c->task = i;
-  }
-  return explorers[c->options.with].open(c, &c->explorer);
-}
+// ---------------------------------- opening ------------------------------------------------------
 
 // ["stand", "walk", …]: what the numbers of infos/task mean
 static char *task_names(const char *env) {
@@ -345,21 +364,47 @@ static char *task_names(const char *env) {
   return text;
 }
 
+// ["td3 stand", …]: what the numbers of infos/source mean
+static char *source_names(const Crew *crew) {
+  cJSON *names = cJSON_CreateArray();
+  for (int t = 0; t < crew->agents; t++) {
+    cJSON_AddItemToArray(names, cJSON_CreateString(crew->sources[t]));
+  }
+  char *text = cJSON_PrintUnformatted(names);
+  cJSON_Delete(names);
+  return text;
+}
+
 static int create_file(Collection *c) {
-  char *options = options_to_json(collect_options, &c->options), *tasks = task_names(c->env_name);
-  char sources[64];
-  snprintf(sources, sizeof sources, "[\"%s\"]", explorers[c->options.with].name);
-  int status = options && tasks ? BFM_OK : bfm_fail(BFM_NO_MEMORY, "no memory for the options");
+  char *options = options_to_json(collect_options(), &c->options);
+  char *tasks = task_names(c->env_name), *sources = source_names(&c->crew);
+  int count, status = BFM_OK;
+  const Table *tables = episodes_tables(c->waiting, &count);
+  if (!options || !tasks || !sources) {
+    status = bfm_fail(BFM_NO_MEMORY, "no memory for the options");
+  }
   if (!status) {
-    const Note notes[] = {{"env", c->env_name}, {"collector", explorers[c->options.with].name},
+    const Note notes[] = {{"env", c->env_name}, {"collector", c->crew.kind->name},
                           {"options", options}, {"task", c->options.task},
                           {"tasks", tasks},     {"sources", sources}};
-    status = writer_create(&c->writer, c->plan.path, c->tables, c->table_count, c->options.steps,
-                           notes, sizeof notes / sizeof *notes);
+    status = writer_create(&c->writer, c->plan.path, tables, count, c->options.steps, notes,
+                           sizeof notes / sizeof *notes);
   }
   free(options);
   free(tasks);
+  free(sources);
   return status;
+}
+
+// environments and crew; state: the learners' file to go on with, or NULL
+static int gather(Collection *c, uint64_t seed, const char *state) {
+  TRY(bfm_env_new(&c->env, c->env_name, (int)c->options.envs, seed, (int)c->options.threads));
+  bfm_env_get_sizes(c->env, &c->sizes);
+  c->n = c->sizes.count;
+  TRY(moment_new(&c->moment, &c->sizes));
+  TRY(episodes_new(&c->waiting, &c->sizes));
+  TRY(crew_rewards(&c->crew, c->env, c->moment.rewards));  // refuses expressions that are none
+  return crew_open(&c->crew, c->env, state);
 }
 
 // what the file says of how it was made
@@ -371,7 +416,7 @@ static int read_notes(Collection *c, hid_t file) {
     return bfm_fail(BFM_BAD_FILE, "%s was not made by bfm collect: it cannot be resumed",
                     c->plan.path);
   }
-  if (options_from_json(collect_options, &c->options, options)) {
+  if (options_from_json(collect_options(), &c->options, options)) {
     return bfm_fail_prefix(BFM_BAD_FILE, "%s: its options are damaged: ", c->plan.path);
   }
   // the plan of the last resume
@@ -384,42 +429,56 @@ static int read_notes(Collection *c, hid_t file) {
 }
 
 // numbers of transitions go on behind the last one that is in the file
-static int read_last(Collection *c, hid_t file, int64_t *last) {
-  int64_t rows = 0, columns;
+static int read_last(Collection *c, hid_t file, int64_t *rows, int64_t *last) {
+  int64_t columns;
   int axes;
   *last = -1;
-  TRY(hdf5_shape(file, "infos/step", &rows, &columns, &axes));
-  double *steps = malloc((size_t)(rows + 1) * sizeof *steps);
-  if (!steps) return bfm_fail(BFM_NO_MEMORY, "no memory for %" PRId64 " rows", rows);
-  int status = hdf5_read_doubles(file, "infos/step", rows, columns, steps);
-  for (int64_t i = 0; i < rows && !status; i++) {
+  TRY(hdf5_shape(file, "infos/step", rows, &columns, &axes));
+  double *steps = malloc((size_t)(*rows + 1) * sizeof *steps);
+  if (!steps) return bfm_fail(BFM_NO_MEMORY, "no memory for %" PRId64 " rows", *rows);
+  int status = hdf5_read_doubles(file, "infos/step", *rows, columns, steps);
+  for (int64_t i = 0; i < *rows && !status; i++) {
     if (steps[i] > (double)*last) *last = (int64_t)steps[i];
   }
   free(steps);
   return status ? bfm_fail_prefix(status, "%s: ", c->plan.path) : BFM_OK;
 }
 
-static int look_into(Collection *c, int64_t *last) {
+static int look_into(Collection *c, int64_t *rows, int64_t *last) {
   hid_t file;
   TRY(hdf5_open(&file, c->plan.path));
   int status = read_notes(c, file);
-  if (!status) status = read_last(c, file, last);
+  if (!status) status = read_last(c, file, rows, last);
   H5Fclose(file);
   return status;
 }
 
 static int open_resumed(Collection *c) {
-  int64_t last = -1;
+  int64_t rows = 0, last = -1;
   Hdf5Errors errors = hdf5_silence();
-  int status = look_into(c, &last);
+  int status = look_into(c, &rows, &last);
   hdf5_restore(errors);
   if (status) return status;
-  TRY(options_from_json(collect_options, &c->options, c->plan.given));
+  int64_t envs = c->options.envs;
+  TRY(options_from_json(collect_options(), &c->options, c->plan.given));
+  TRY(crew_choose(&c->crew, c->env_name, &c->options, 1));
+  if (c->crew.kind->learners && envs != c->options.envs) {
+    return bfm_fail(BFM_BAD_ARGUMENT,
+                    "envs is %" PRId64 ", but %s was begun with %" PRId64
+                    ": learners go on with as many",
+                    c->options.envs, c->plan.path, envs);
+  }
 
   // initial states must not repeat those of the episodes that are there
   uint64_t seed = (uint64_t)c->options.seed + 0x9E3779B97F4A7C15u * (uint64_t)(last + 1);
-  TRY(make_env(c, seed));
-  TRY(writer_resume(&c->writer, c->plan.path, c->tables, c->table_count, c->options.steps));
+  char state[PATH_MAX];
+  collect_path_beside(c->plan.path, "state.safetensors", state, sizeof state);
+  c->anew = c->crew.kind->learners && access(state, F_OK);
+  TRY(gather(c, seed, c->anew ? NULL : state));
+  if (rows > 1) TRY(crew_remember(&c->crew, c->plan.path));
+  int count;
+  const Table *tables = episodes_tables(c->waiting, &count);
+  TRY(writer_resume(&c->writer, c->plan.path, tables, count, c->options.steps));
   c->at = last / c->n + (last >= 0);
   return BFM_OK;
 }
@@ -430,8 +489,14 @@ static int open_new(Collection *c) {
     return bfm_fail(BFM_BAD_ARGUMENT, "there is no environment \"%.64s…\"", c->plan.env);
   }
   strcpy(c->env_name, c->plan.env);
-  TRY(options_from_json(collect_options, &c->options, c->plan.given));
-  TRY(make_env(c, (uint64_t)c->options.seed));
+  const Domain *domain;
+  TRY(domain_find(&domain, c->env_name));
+  TRY(options_from_json(collect_options(), &c->options, c->plan.given));
+  cJSON *given = cJSON_Parse(c->plan.given);
+  int envs_given = cJSON_HasObjectItem(given, "envs");
+  cJSON_Delete(given);
+  TRY(crew_choose(&c->crew, c->env_name, &c->options, envs_given));
+  TRY(gather(c, (uint64_t)c->options.seed, NULL));
   return create_file(c);
 }
 
@@ -440,48 +505,51 @@ int collection_open(Collection **out, const CollectPlan *plan) {
   Collection *c = calloc(1, sizeof *c);
   if (!c) return bfm_fail(BFM_NO_MEMORY, "no memory to collect");
   c->plan = *plan;
-  int status = options_default(collect_options, &c->options);
+  int status = options_default(collect_options(), &c->options);
   if (!status) status = plan->resume ? open_resumed(c) : open_new(c);
   if (status) {
     collection_close(c);
     return status;
   }
   c->rows = c->first = writer_rows(c->writer);
-  for (int i = 0; i < c->n; i++) c->episode[i] = c->at * c->n + i;
-  bfm_env_obs(c->env, c->obs);
+  // what was evaluated before is not known, and needed only where a return is to be reached
+  c->reported = isinf(c->options.until) ? c->rows : -1;
+  c->began = c->at;
+  c->updates = c->crew.learner ? bfm_explorer_step(c->crew.learner) : 0;
+  for (int i = 0; i < c->n; i++) episodes_begin(c->waiting, i, c->at * c->n + i);
+  bfm_env_obs(c->env, c->moment.obs);
   *out = c;
   return BFM_OK;
 }
 
+const char *collection_task(const Collection *c, int agent) { return c->crew.tasks[agent]; }
+
 void collection_summary(const Collection *c, CollectSummary *summary) {
   *summary = (CollectSummary){
       .env = c->env_name,
-      .with = explorers[c->options.with].name,
+      .with = c->crew.kind->name,
       .first = c->first,
       .rows = c->rows,
       .episodes = c->episodes,
       .diverged = bfm_env_diverged(c->env),
+      .updates = c->crew.learner ? bfm_explorer_step(c->crew.learner) - c->updates : 0,
       .envs = c->n,
+      .agents = c->crew.agents,
+      .anew = c->anew,
       .seconds = c->seconds,
+      .busy = c->crew.busy,
+      .returns = c->evaluated ? c->returns : NULL,
   };
 }
 
 void collection_close(Collection *c) {
   if (!c) return;
   writer_abandon(c->writer);
-  explorers[c->options.with].close(c->explorer);
+  crew_close(&c->crew);
+  episodes_free(c->waiting);
+  moment_free(&c->moment);
   bfm_env_free(c->env);
-  for (int i = 0; i < TABLE_COUNT; i++) free(c->buffers[i]);
-  free(c->waiting);
-  free(c->episode);
-  free(c->since);
-  free(c->obs);
-  free(c->next_obs);
-  free(c->qpos);
-  free(c->qvel);
-  free(c->act_state);
-  free(c->actions);
-  free(c->rewards);
-  free(c->ended);
+  stage_free(c->stage);
+  if (c->log) fclose(c->log);
   free(c);
 }

@@ -1,0 +1,97 @@
+// bfm bench collect: the whole loop (acting, learning, simulating, writing to a file) as a user runs
+// it, for some seconds, into a folder that is removed again.
+
+#define _GNU_SOURCE  // nftw
+#include <errno.h>
+#include <ftw.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/bench.h"
+#include "run/collect.h"
+
+static const struct {
+  const char *env, *with;
+} rows[] = {{"walker", "mood"}, {"walker", "rnd"}};
+
+// what cannot be measured in seconds is put off: the end, evaluations, random actions at first
+static const struct {
+  const char *name, *value;
+} schedule[] = {{"steps", "100M"}, {"eval-every", "1G"}, {"random-steps", "0"}};
+
+// those of the options given that collecting has too
+static char *options_of(const cJSON *given, const char *with) {
+  cJSON *options = cJSON_CreateObject();
+  cJSON_AddStringToObject(options, "with", with);
+  for (size_t i = 0; i < sizeof schedule / sizeof *schedule; i++) {
+    cJSON_AddStringToObject(options, schedule[i].name, schedule[i].value);
+  }
+  const cJSON *item;
+  cJSON_ArrayForEach(item, given) {
+    if (!options_find(collect_options(), item->string)) continue;
+    cJSON_DeleteItemFromObject(options, item->string);
+    cJSON_AddItemToObject(options, item->string, cJSON_Duplicate(item, 1));
+  }
+  char *text = cJSON_PrintUnformatted(options);
+  cJSON_Delete(options);
+  return text;
+}
+
+static int measure(const CollectPlan *plan, CollectSummary *summary) {
+  Collection *collection;
+  TRY(collection_open(&collection, plan));
+  int status = collection_run(collection);
+  collection_summary(collection, summary);
+  collection_close(collection);
+  return status == BFM_INTERRUPTED ? BFM_OK : status;
+}
+
+static int remove_one(const char *path, const struct stat *info, int type, struct FTW *where) {
+  (void)info, (void)type, (void)where;
+  return remove(path);
+}
+
+static void print(int i, const CollectSummary *s, int json) {
+  double rate = (double)(s->rows - s->first) / s->seconds;
+  double updates = (double)s->updates / s->seconds, busy = s->busy / s->seconds;
+  if (json) {
+    printf("{\"bench\": \"collect\", \"env\": \"%s\", \"with\": \"%s\", \"envs\": %d, "
+           "\"transitions_per_second\": %.1f, \"updates_per_second\": %.1f, \"simulator\": %.4f}\n",
+           rows[i].env, rows[i].with, s->envs, rate, updates, busy);
+  } else {
+    printf("%-8s %-6s %12.0f /s %12.1f /s %9.1f%%\n", rows[i].env, rows[i].with, rate, updates,
+           100 * busy);
+  }
+  fflush(stdout);
+}
+
+int bench_collect(const cJSON *given, double seconds, int json) {
+  if (!json) {
+    printf("%-8s %-6s %15s %15s %10s\n", "domain", "with", "transitions", "updates", "simulator");
+  }
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    const char *above = getenv("TMPDIR");
+    char folder[PATH_MAX - 32], path[PATH_MAX];
+    snprintf(folder, sizeof folder, "%s/bfm-bench-XXXXXX", above && *above ? above : "/tmp");
+    if (!mkdtemp(folder)) {
+      return bfm_fail(BFM_IO, "cannot make the folder %s: %s", folder, strerror(errno));
+    }
+    snprintf(path, sizeof path, "%s/data.h5", folder);
+    char *options = options_of(given, rows[i].with);
+    CollectPlan plan = {.env = rows[i].env,
+                        .path = path,
+                        .given = options,
+                        .quiet = 1,
+                        .seconds = seconds};
+    CollectSummary summary;
+    int status = options ? measure(&plan, &summary)
+                         : bfm_fail(BFM_NO_MEMORY, "no memory for the options");
+    free(options);
+    nftw(folder, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+    if (status) return status;
+    print((int)i, &summary, json);
+  }
+  return BFM_OK;
+}

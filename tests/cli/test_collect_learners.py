@@ -1,0 +1,204 @@
+"""bfm collect with learners: whose rows they are, what lies beside the file, stops and resumes."""
+import json
+import random
+import shutil
+import signal
+import subprocess
+import time
+
+import numpy as np
+import pytest
+from conftest import BFM, refused, run
+from test_collect import info, read
+
+TINY = ["--hidden", 16, "--batch", 16, "--rnd-dim", 8, "--device", "cpu", "--threads", 1]
+EARLY = [*TINY, "--random-steps", 20]
+
+
+def collect(env, path, *more):
+  process = run("collect", env, *EARLY, "-o", path, *more)
+  assert process.returncode == 0, process.stderr
+  return process
+
+
+def log(path):
+  return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_mood_has_an_agent_for_each_task(tmp_path):
+  path = tmp_path / "data.h5"
+  out = collect("cheetah", path, "--with", "mood", "--envs", 8, "--steps", 4803, "--eval-episodes",
+                1).stdout
+  tables, notes = read(path)
+  names = ["walk", "run", "walk_backward", "run_backward"]
+  assert notes["collector"] == "mood" and json.loads(notes["options"])["updates"] == 0.31
+  assert json.loads(notes["sources"]) == [f"td3 {name}" for name in names]
+  assert [json.loads(notes["tasks"])[i] for i in range(4)] == names
+  assert (tables["source"] == tables["task"]).all()
+  assert (tables["source"] == tables["step"] % 8 // 2).all()
+  assert np.bincount(tables["source"]).tolist() == [1202, 1201, 1200, 1200]
+  assert all(f"  {name}\n" in out for name in names) and "the simulator was busy" in out
+
+  # walk and run are about the same speed: forward for two agents, backward for the others
+  speed, back = tables["next_observations"][:, 8], tables["source"] >= 2
+  rewarded = tables["rewards"] > 0.05
+  assert (speed[rewarded & ~back] > -0.5).all() and (speed[rewarded & back] < 0.5).all()
+  assert rewarded[back].any() and rewarded[~back].any()
+
+  # first episodes end at different times
+  ends = np.sort(tables["step"][tables["timeouts"]])
+  assert (ends[:4] == 8 * 499 + np.arange(1, 8, 2)).all()
+  assert all((tmp_path / f"data.{name}.safetensors").exists() for name in names)
+  last = log(tmp_path / "data.log.jsonl")[-1]
+  assert last["transitions"] == 4803 and set(last["returns"]) == set(names)
+  assert len(last["losses"]["critic"]) == 4 and last["updates"] > 100 and 0 < last["simulator"] < 1
+
+
+def test_rnd_seeks_without_rewards(tmp_path):
+  collect("point_mass", tmp_path / "data.h5", "--with", "rnd", "--envs", 4, "--steps", 1500,
+          "--eval-every", 500)
+  tables, notes = read(tmp_path / "data.h5")
+  assert json.loads(notes["sources"]) == ["rnd"] and not tables["rewards"].any()
+  assert (tables["task"] == -1).all() and len(tables["step"]) == 1500
+  lines = log(tmp_path / "data.log.jsonl")
+  assert [line["transitions"] for line in lines] == [500, 1000, 1500]
+  assert all("bonus" in line["losses"] and "returns" not in line for line in lines)
+
+
+def test_a_policy_of_a_task_acts_again(tmp_path):
+  collect("point_mass", tmp_path / "a.h5", "--with", "td3", "--envs", 4, "--steps", 400)
+  model = tmp_path / "a.easy.safetensors"
+  collect("point_mass", tmp_path / "b.h5", "--with", "policy", "--model", f"{model},{model}",
+          "--envs", 4, "--steps", 200, "--task", "easy")
+  tables, notes = read(tmp_path / "b.h5")
+  assert json.loads(notes["sources"]) == [str(model)] * 2
+  assert np.bincount(tables["source"]).tolist() == [100, 100]
+  error = refused("collect", "cheetah", "--with", "policy", "--model", model, *TINY, "-o",
+                  tmp_path / "c.h5")
+  assert "another domain than cheetah" in error
+
+
+def test_an_expression_is_a_task(tmp_path):
+  collect("point_mass", tmp_path / "a.h5", "--with", "td3", "--task", "x > 0", "--envs", 2,
+          "--steps", 300, "--eval-every", 300)
+  tables, _ = read(tmp_path / "a.h5")
+  assert (tables["task"] == -1).all() and set(np.unique(tables["rewards"])) <= {0, 1}
+  assert (tmp_path / "a.policy.safetensors").exists()
+  assert list(log(tmp_path / "a.log.jsonl")[-1]["returns"]) == ["x > 0"]
+
+
+def test_ctrl_c_saves_learners_and_a_resume_goes_on(tmp_path):
+  path = tmp_path / "data.h5"
+  process = subprocess.Popen(
+      list(map(str, [BFM, "collect", "point_mass", "--with", "mood", *EARLY, "--envs", 4, "--steps",
+                     "1G", "--eval-every", "1G", "-o", path])),
+      stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+  process.stdout.readline()
+  time.sleep(1)
+  process.send_signal(signal.SIGINT)
+  _, error = process.communicate(timeout=60)
+  assert process.returncode == 128 + signal.SIGINT and "stopped at transition" in error, error
+  before, _ = read(path)
+  rows = len(before["step"])
+  state = (tmp_path / "data.state.safetensors").read_bytes()
+
+  assert "begun with 4" in refused("collect", "--resume", "--envs", 8, "--steps", rows + 100, "-o",
+                                   path)
+  process = run("collect", "--resume", "--steps", rows + 800, "--eval-every", 400, "-o", path)
+  assert process.returncode == 0 and "anew" not in process.stdout, process.stderr
+  after, _ = read(path)
+  assert len(np.unique(after["step"])) == rows + 800
+  assert (after["observations"][:rows] == before["observations"]).all()
+  lines = log(tmp_path / "data.log.jsonl")
+  assert lines[-1]["transitions"] == rows + 800
+  assert [line["step"] for line in lines] == sorted({line["step"] for line in lines})
+  assert (tmp_path / "data.state.safetensors").read_bytes() != state
+  assert "there already" in run("collect", "-r", "--steps", rows, "-o", path).stdout
+
+
+def test_killed_learners_go_on(tmp_path):
+  path, rows = tmp_path / "data.h5", 0
+  for moment in random.Random(2).choices([0.1, 0.5, 2.5], k=4):
+    start = ["--resume"] if path.exists() else ["point_mass", "--with", "mood", "--envs", 4, *EARLY]
+    process = subprocess.Popen(list(map(str, [BFM, "collect", *start, "--steps", "1G", "-o", path])),
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    line = process.stdout.readline()
+    assert "collect point_mass with mood" in line, process.stderr.read()
+    time.sleep(moment)
+    process.kill()
+    process.wait()
+    tables, _ = read(path)
+    assert min(map(len, tables.values())) >= rows
+    rows = min(map(len, tables.values()))
+    assert len(np.unique(tables["step"][:rows])) == rows
+  process = run("collect", "--resume", "--steps", rows + 400, "-o", path)
+  assert process.returncode == 0 and "begin anew" in process.stdout, process.stderr
+  assert info(path)["transitions"] == rows + 400
+
+
+def test_d4rl(tmp_path):
+  """Levels of return are out of a test's reach: their policies are put beside the dataset."""
+  replay = tmp_path / "replay.h5"
+  collect("hopper", replay, "--with", "d4rl-medium-replay", "--until", -100, "--envs", 4, "--steps",
+          4000, "--eval-every", 400)
+  tables, notes = read(replay)
+  assert len(tables["step"]) == 400 == notes["planned_rows"]
+
+  path = tmp_path / "medium.h5"
+  error = refused("collect", "hopper", "--with", "d4rl-medium", "--steps", 300, "--train-steps", 200,
+                  "--envs", 4, *TINY, "-o", path)
+  assert "medium begins at 1065" in error and "--train-steps" in error
+  shutil.copy(tmp_path / "replay.run.safetensors", tmp_path / "medium.medium.safetensors")
+  process = run("collect", "--resume", "-o", path)
+  assert process.returncode == 0, process.stderr
+  tables, notes = read(path)
+  assert len(tables["step"]) == 300 and notes["collector"] == "d4rl-medium"
+  assert tables["rewards"].any() and tables["terminals"].any()
+
+  for level in ["medium", "expert"]:
+    shutil.copy(tmp_path / "replay.run.safetensors", tmp_path / f"both.{level}.safetensors")
+  collect("hopper", tmp_path / "both.h5", "--with", "d4rl-medium-expert", "--steps", 200, "--envs", 4)
+  tables, notes = read(tmp_path / "both.h5")
+  assert json.loads(notes["sources"]) == ["medium", "expert"]
+  assert np.bincount(tables["source"]).tolist() == [100, 100]
+
+
+def test_a_learner_that_diverges_leaves_the_data(tmp_path):
+  path = tmp_path / "data.h5"
+  process = run("collect", "point_mass", "--with", "td3", *EARLY, "--lr", 10, "--tau", 1, "--gamma",
+                1, "--updates", 20, "--task", "1e30 * x", "--envs", 4, "--steps", "1M", "-o", path)
+  assert process.returncode == 7, process.stderr
+  tables, _ = read(path)
+  rows = len(tables["step"])
+  assert f"the {rows} transitions until then are in" in process.stderr
+  assert process.stderr.count("\n") == 1 and rows > 0
+
+
+@pytest.mark.parametrize("arguments, part", [
+    (["walker", "--with", "mod"], "did you mean mood?"),
+    (["walker", "--with", "mood", "--envs", 10], "multiple of the 4 agents of mood"),
+    (["walker", "--with", "mood", "--task", "run"], "leave out --task"),
+    (["walker", "--with", "td3"], "--task spin: walker has stand, walk, run, spin"),
+    (["walker", "--with", "td3", "--task", "jump"], "jump"),
+    (["walker", "--with", "mood", "--steps", 0], "steps is 0"),
+    (["walker", "--with", "d4rl-medium"], "not for walker"),
+    (["walker", "--with", "policy"], "--model"),
+    (["walker", "--with", "rnd", "--hiden", 16], "did you mean --hidden?"),
+])
+def test_refusals_leave_nothing(arguments, part, tmp_path):
+  assert part in refused("collect", *arguments, "-o", tmp_path / "data.h5")
+  assert not list(tmp_path.iterdir())
+
+
+def test_missing_and_damaged_companions(tmp_path):
+  path = tmp_path / "data.h5"
+  assert "nothing.safetensors" in refused("collect", "point_mass", "--with", "policy", "--model",
+                                          tmp_path / "nothing.safetensors", "-o", path)
+  path.unlink(missing_ok=True)
+  collect("point_mass", path, "--with", "mood", "--envs", 2, "--steps", 100)
+  state = tmp_path / "data.state.safetensors"
+  state.write_bytes(state.read_bytes()[:-8])
+  assert "state.safetensors" in refused("collect", "-r", "--steps", 200, "-o", path)
+  state.unlink()
+  assert "begin anew" in run("collect", "-r", "--steps", 200, "-o", path).stdout
+  assert info(path)["transitions"] == 200
