@@ -1,8 +1,10 @@
 // Datasets of the layouts the field uses. A file's tables are read straight into their final place,
 // behind the rows of the files before it; rows without a successor are then squeezed out in place.
+// The tables of a single file that need no conversion are mapped instead.
 
 #include "data/dataset.h"
 
+#include <cjson/cJSON.h>
 #include <dirent.h>
 #include <inttypes.h>
 #include <limits.h>
@@ -18,50 +20,100 @@
 
 // ---------------------------------- rows in memory -----------------------------------------------
 
-// an array of the dataset, and the bytes of a row
-typedef struct {
-  void **array;
-  size_t bytes;
-} Part;
+#define AT(field) offsetof(Dataset, field)
 
-#define PART_MAX 9
+static const struct {
+  const char *name;  // of the table in files
+  ColumnType type;
+  size_t rows, columns;  // where the dataset has them; columns 0: one
+} part_table[PART_COUNT] = {
+    [PART_OBS] = {"observations", COLUMN_F32, AT(obs), AT(obs_dim)},
+    [PART_ACT] = {"actions", COLUMN_F32, AT(act), AT(act_dim)},
+    [PART_NEXT_OBS] = {"next_observations", COLUMN_F32, AT(next_obs), AT(obs_dim)},
+    [PART_REWARDS] = {"rewards", COLUMN_F32, AT(rewards), 0},
+    [PART_QPOS] = {"infos/qpos", COLUMN_F64, AT(qpos), AT(nq)},
+    [PART_QVEL] = {"infos/qvel", COLUMN_F64, AT(qvel), AT(nv)},
+    [PART_ACTIVATION] = {"infos/act", COLUMN_F64, AT(activation), AT(na)},
+    [PART_SOURCE] = {"infos/source", COLUMN_I32, AT(source), 0},
+    [PART_TASK] = {"infos/task", COLUMN_I32, AT(task), 0},
+    [PART_STEP] = {"infos/step", COLUMN_I64, AT(step), 0},
+    [PART_EPISODE] = {"infos/episode", COLUMN_I64, AT(episode), 0},
+    [PART_DISCOUNT] = {NULL, COLUMN_F32, AT(discount), 0},
+    [PART_ENDS] = {NULL, COLUMN_BOOL, AT(ends), 0},
+};
 
-static int parts_of(Dataset *data, Part *parts) {
-  const Part all[PART_MAX] = {
-      {(void **)&data->obs, data->obs_dim * sizeof(float)},
-      {(void **)&data->next_obs, data->obs_dim * sizeof(float)},
-      {(void **)&data->act, data->act_dim * sizeof(float)},
-      {(void **)&data->discount, sizeof(float)},
-      {(void **)&data->ends, sizeof(uint8_t)},
-      {(void **)&data->rewards, data->has_rewards ? sizeof(float) : 0},
-      {(void **)&data->qpos, data->nq * sizeof(double)},
-      {(void **)&data->qvel, data->nv * sizeof(double)},
-      {(void **)&data->activation, data->na * sizeof(double)},
-  };
+#define BIT(part) (1u << (part))
+#define PARTS_ALL (BIT(PART_COUNT) - 1)
+#define PARTS_STATES (BIT(PART_QPOS) | BIT(PART_QVEL) | BIT(PART_ACTIVATION))
+#define PARTS_INFOS (BIT(PART_SOURCE) | BIT(PART_TASK) | BIT(PART_STEP) | BIT(PART_EPISODE))
+#define PARTS_NEEDED \
+  (BIT(PART_OBS) | BIT(PART_ACT) | BIT(PART_NEXT_OBS) | BIT(PART_DISCOUNT) | BIT(PART_ENDS))
+
+static void **part_rows(const Dataset *data, int part) {
+  return (void **)((char *)data + part_table[part].rows);
+}
+
+static int64_t *part_columns(const Dataset *data, int part) {
+  size_t at = part_table[part].columns;
+  return at ? (int64_t *)((char *)data + at) : NULL;
+}
+
+static int has_part(const Dataset *data, int part) { return data->parts >> part & 1; }
+
+static Table table_of(const Dataset *data, int part) {
+  const int64_t *columns = part_columns(data, part);
+  return (Table){part_table[part].name, part_table[part].type, columns ? *columns : 0};
+}
+
+static size_t part_bytes(const Dataset *data, int part) {
+  Table table = table_of(data, part);
+  return table_row_bytes(&table);
+}
+
+// where row i of a part is
+static void *part_at(const Dataset *data, int part, int64_t i) {
+  return (char *)*part_rows(data, part) + (size_t)i * part_bytes(data, part);
+}
+
+int dataset_parts(const Dataset *data, Part *parts) {
   int count = 0;
-  for (int i = 0; i < PART_MAX; i++) {
-    if (all[i].bytes) parts[count++] = all[i];
+  for (int k = 0; k < PART_DISCOUNT; k++) {
+    if (has_part(data, k)) parts[count++] = (Part){table_of(data, k), *part_rows(data, k)};
   }
   return count;
 }
 
+static void drop(Dataset *data, uint32_t parts) {
+  for (int k = 0; k < PART_COUNT; k++) {
+    if (!(parts & data->parts & BIT(k))) continue;
+    block_free(&data->blocks[k]);
+    *part_rows(data, k) = NULL;
+    data->parts &= ~BIT(k);
+  }
+  if (parts & BIT(PART_QPOS)) data->nq = data->nv = data->na = 0;
+}
+
+static int is_mapped(const Dataset *data, int part) {
+  return data->blocks[part].mapped && !data->blocks[part].file;
+}
+
+// what takes more than half of the memory goes into files
 static int grow(Dataset *data, int64_t rows) {
   if (rows <= data->capacity) return BFM_OK;
-  Part parts[PART_MAX];
-  int count = parts_of(data, parts);
-
-  // ask the machine first: memory that is promised but not there ends the process, not the call
   double bytes = 0, memory = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
-  for (int i = 0; i < count; i++) bytes += (double)rows * (double)parts[i].bytes;
-  if (bytes > memory) {
-    return bfm_fail(BFM_NO_MEMORY,
-                    "%" PRId64 " transitions need %.1f GB of memory, the machine has %.1f", rows,
-                    bytes / 1e9, memory / 1e9);
+  for (int k = 0; k < PART_COUNT; k++) {
+    if (has_part(data, k) && !is_mapped(data, k)) {
+      bytes += (double)rows * (double)part_bytes(data, k);
+    }
   }
-  for (int i = 0; i < count; i++) {
-    void *larger = realloc(*parts[i].array, (size_t)rows * parts[i].bytes);
-    if (!larger) return bfm_fail(BFM_NO_MEMORY, "no memory for %" PRId64 " transitions", rows);
-    *parts[i].array = larger;
+  if (bytes >= 0x1p62) {
+    return bfm_fail(BFM_NO_MEMORY, "%" PRId64 " transitions of %.0f bytes fit no machine", rows,
+                    bytes / (double)rows);
+  }
+  for (int k = 0; k < PART_COUNT; k++) {
+    if (!has_part(data, k) || is_mapped(data, k)) continue;
+    TRY(block_grow(&data->blocks[k], part_rows(data, k), (size_t)rows * part_bytes(data, k),
+                   bytes > memory / 2));
   }
   data->capacity = rows;
   return BFM_OK;
@@ -94,27 +146,125 @@ static int agree(Dataset *data, int64_t obs_dim, int64_t act_dim, const char *en
   return BFM_OK;
 }
 
-static void drop_rewards(Dataset *data) {
-  free(data->rewards);
-  data->rewards = NULL;
-  data->has_rewards = 0;
+// ---------------------------------- notes --------------------------------------------------------
+
+// notes that are a JSON list of names, and the part that has indices into it
+static const struct {
+  const char *note;
+  int part;
+} lists[] = {{"sources", PART_SOURCE}, {"tasks", PART_TASK}};
+#define LIST_COUNT ((int)(sizeof lists / sizeof *lists))
+
+static int is_list(const char *note) {
+  for (int i = 0; i < LIST_COUNT; i++) {
+    if (!strcmp(note, lists[i].note)) return 1;
+  }
+  return 0;
 }
 
-static void drop_states(Dataset *data) {
-  free(data->qpos);
-  free(data->qvel);
-  free(data->activation);
-  data->qpos = data->qvel = data->activation = NULL;
-  data->nq = data->nv = data->na = 0;
+static const char *find_note(const Note *notes, int count, const char *name) {
+  for (int i = 0; i < count; i++) {
+    if (!strcmp(notes[i].name, name)) return notes[i].text;
+  }
+  return NULL;
+}
+
+// the first file's notes; of another file's those that say the same remain
+static void take_notes(Dataset *data, const Note *notes, int count) {
+  if (!data->notes) {
+    data->notes = cJSON_CreateObject();
+    for (int i = 0; i < count; i++) {
+      if (strcmp(notes[i].name, "env") && strcmp(notes[i].name, "bfm")) {
+        cJSON_AddStringToObject(data->notes, notes[i].name, notes[i].text);
+      }
+    }
+    return;
+  }
+  for (cJSON *item = data->notes->child, *next; item; item = next) {
+    next = item->next;
+    const char *text = find_note(notes, count, item->string);
+    if (text && (is_list(item->string) || !strcmp(text, item->valuestring))) continue;
+    cJSON_Delete(cJSON_DetachItemViaPointer(data->notes, item));
+  }
+}
+
+static int index_of(const cJSON *names, const cJSON *name) {
+  int i = 0;
+  const cJSON *item;
+  cJSON_ArrayForEach(item, names) {
+    if (cJSON_Compare(item, name, 1)) return i;
+    i++;
+  }
+  return -1;
+}
+
+// give the indices of a file's rows, from the first on, into its list the meaning they have in the
+// common one, to which its names are added
+static int join_lists(Dataset *data, int part, cJSON *common, const cJSON *names, int64_t first) {
+  int32_t *indices = part_at(data, part, first);
+  int64_t rows = data->count - first;
+  int size = cJSON_GetArraySize(names), changed = 0;
+  int32_t *to = malloc((size_t)(size + 1) * sizeof *to);
+  if (!to) return bfm_fail(BFM_NO_MEMORY, "no memory for %d names", size);
+  for (int i = 0; i < size; i++) {
+    const cJSON *name = cJSON_GetArrayItem(names, i);
+    to[i] = index_of(common, name);
+    if (to[i] < 0) {
+      to[i] = cJSON_GetArraySize(common);
+      cJSON_AddItemToArray(common, cJSON_Duplicate(name, 1));
+    }
+    changed |= to[i] != i;
+  }
+  int status = BFM_OK;
+  for (int64_t i = 0; i < rows && !status; i++) {
+    if (indices[i] < -1 || indices[i] >= size) {
+      status =
+          bfm_fail(BFM_BAD_FILE, "%s has %" PRId32 " at row %" PRId64 ", but its list has %d names",
+                   part_table[part].name, indices[i], i, size);
+    } else if (changed && indices[i] >= 0) {
+      indices[i] = to[indices[i]];
+    }
+  }
+  free(to);
+  return status;
+}
+
+static int take_lists(Dataset *data, const Note *notes, int count, int64_t first) {
+  for (int k = 0; k < LIST_COUNT; k++) {
+    const char *name = lists[k].note, *text = find_note(notes, count, name);
+    const cJSON *note = cJSON_GetObjectItem(data->notes, name);
+    if (!note || !has_part(data, lists[k].part)) continue;
+    cJSON *names = cJSON_Parse(text), *common = cJSON_Parse(note->valuestring);
+    int good = cJSON_IsArray(names) && cJSON_IsArray(common);
+    int status = good ? join_lists(data, lists[k].part, common, names, first)
+                      : bfm_fail(BFM_BAD_FILE, "its note \"%s\" is no list: %.64s", name, text);
+    char *joined = good ? cJSON_PrintUnformatted(common) : NULL;
+    if (joined) cJSON_ReplaceItemInObject(data->notes, name, cJSON_CreateString(joined));
+    free(joined);
+    cJSON_Delete(names);
+    cJSON_Delete(common);
+    TRY(status);
+  }
+  return BFM_OK;
+}
+
+static int take_all_notes(Dataset *data, hid_t file, int64_t first) {
+  Note *notes;
+  int count;
+  TRY(hdf5_notes(file, &notes, &count));
+  take_notes(data, notes, count);
+  int status = take_lists(data, notes, count, first);
+  free(notes);
+  return status;
 }
 
 // ---------------------------------- D4RL ---------------------------------------------------------
 
 typedef struct {
-  int64_t rows, obs_dim, act_dim;
-  int64_t nq, nv, na;
+  int64_t rows;
+  int64_t columns[PART_COUNT];  // 0: the table is not there
   int64_t planned;  // -1: not written in a stream, where tables may differ in their last rows
-  int has_next, has_timeouts, has_rewards;
+  int has_timeouts;
 } Layout;
 
 static int check_rows(Layout *layout, const char *name, int64_t rows) {
@@ -125,6 +275,7 @@ static int check_rows(Layout *layout, const char *name, int64_t rows) {
                   rows, layout->rows);
 }
 
+// [rows, columns]
 static int check_table(hid_t file, const char *name, Layout *layout, int64_t *columns) {
   int64_t rows = 0;
   int axes = 0;
@@ -135,62 +286,67 @@ static int check_table(hid_t file, const char *name, Layout *layout, int64_t *co
 }
 
 // [rows] or [rows, 1]
-static int check_column(hid_t file, const char *name, Layout *layout) {
-  int64_t rows = 0, columns = 0;
+static int check_column(hid_t file, const char *name, Layout *layout, int64_t *columns) {
+  int64_t rows = 0;
   int axes;
-  TRY(hdf5_shape(file, name, &rows, &columns, &axes));
-  if (columns != 1) {
-    return bfm_fail(BFM_BAD_FILE, "%s has %" PRId64 " columns, but must have 1", name, columns);
+  TRY(hdf5_shape(file, name, &rows, columns, &axes));
+  if (*columns != 1) {
+    return bfm_fail(BFM_BAD_FILE, "%s has %" PRId64 " columns, but must have 1", name, *columns);
   }
   return check_rows(layout, name, rows);
 }
 
-static int check_states(hid_t file, Layout *layout) {
-  if (!hdf5_has(file, "infos") || !hdf5_has(file, "infos/qpos") || !hdf5_has(file, "infos/qvel")) {
-    return BFM_OK;
-  }
-  TRY(check_table(file, "infos/qpos", layout, &layout->nq));
-  TRY(check_table(file, "infos/qvel", layout, &layout->nv));
-  return hdf5_has(file, "infos/act") ? check_table(file, "infos/act", layout, &layout->na) : BFM_OK;
-}
-
 static int read_layout(hid_t file, Layout *layout) {
+  int64_t one;
+  int64_t *columns = layout->columns;
   layout->rows = -1;
   layout->planned = hdf5_attribute_number(file, "planned_rows", -1);
-  TRY(check_table(file, "observations", layout, &layout->obs_dim));
-  TRY(check_table(file, "actions", layout, &layout->act_dim));
-  TRY(check_column(file, "terminals", layout));
-
-  layout->has_timeouts = hdf5_has(file, "timeouts");
-  if (layout->has_timeouts) TRY(check_column(file, "timeouts", layout));
-  layout->has_rewards = hdf5_has(file, "rewards");
-  if (layout->has_rewards) TRY(check_column(file, "rewards", layout));
-
-  layout->has_next = hdf5_has(file, "next_observations");
-  if (layout->has_next) {
-    int64_t columns = 0;
-    TRY(check_table(file, "next_observations", layout, &columns));
-    if (columns != layout->obs_dim) {
-      return bfm_fail(BFM_BAD_FILE,
-                      "next_observations has %" PRId64 " columns, but observations has %" PRId64,
-                      columns, layout->obs_dim);
-    }
+  for (int k = 0; k < PART_DISCOUNT; k++) {
+    const char *name = part_table[k].name;
+    int needed = k == PART_OBS || k == PART_ACT;
+    if (!needed && !hdf5_has(file, name)) continue;
+    TRY((part_table[k].columns ? check_table : check_column)(file, name, layout, &columns[k]));
   }
-  return check_states(file, layout);
+  TRY(check_column(file, "terminals", layout, &one));
+  layout->has_timeouts = hdf5_has(file, "timeouts");
+  if (layout->has_timeouts) TRY(check_column(file, "timeouts", layout, &one));
+  if (columns[PART_NEXT_OBS] && columns[PART_NEXT_OBS] != columns[PART_OBS]) {
+    return bfm_fail(BFM_BAD_FILE,
+                    "next_observations has %" PRId64 " columns, but observations has %" PRId64,
+                    columns[PART_NEXT_OBS], columns[PART_OBS]);
+  }
+  if (!columns[PART_QPOS] || !columns[PART_QVEL]) {
+    columns[PART_QPOS] = columns[PART_QVEL] = columns[PART_ACTIVATION] = 0;
+  }
+  return BFM_OK;
+}
+
+// what one file lacks, the dataset lacks
+static void agree_extras(Dataset *data, const Layout *layout, int is_first) {
+  int64_t nq = layout->columns[PART_QPOS], nv = layout->columns[PART_QVEL];
+  int64_t na = layout->columns[PART_ACTIVATION];
+  if (is_first && data->extras) {
+    data->nq = nq;
+    data->nv = nv;
+    data->na = na;
+    if (!na) drop(data, BIT(PART_ACTIVATION));
+  }
+  if (!nq || data->nq != nq || data->nv != nv || data->na != na) drop(data, PARTS_STATES);
+  for (int k = 0; k < PART_DISCOUNT; k++) {
+    if (!(PARTS_NEEDED & BIT(k)) && !layout->columns[k]) drop(data, BIT(k));
+  }
 }
 
 // the successor of a row is the next row of its episode; an episode's last row has none and goes
 static void take_successors(Dataset *data, int64_t rows) {
-  Part parts[PART_MAX];
-  int count = parts_of(data, parts);
   int64_t o = data->obs_dim, to = data->count;
   for (int64_t i = 0; i < rows; i++) {
     int64_t from = data->count + i;
     if (data->ends[from]) continue;
     int last = data->ends[from + 1];
-    for (int k = 0; k < count; k++) {
-      char *array = *parts[k].array;
-      memmove(array + to * parts[k].bytes, array + from * parts[k].bytes, parts[k].bytes);
+    for (int k = 0; k < PART_COUNT; k++) {
+      if (!has_part(data, k)) continue;
+      memmove(part_at(data, k, to), part_at(data, k, from), part_bytes(data, k));
     }
     memmove(data->next_obs + to * o, data->obs + (from + 1) * o, o * sizeof(float));
     data->ends[to++] = last;
@@ -198,40 +354,57 @@ static void take_successors(Dataset *data, int64_t rows) {
   data->count = to;
 }
 
-// what one file lacks, the dataset lacks
-static int read_extras(Dataset *data, hid_t file, const Layout *layout) {
-  int64_t at = data->count, rows = layout->rows;
-  if (!layout->has_rewards) drop_rewards(data);
-  if (data->rewards) TRY(hdf5_read(file, "rewards", rows, 1, data->rewards + at));
-  if (data->nq != layout->nq || data->nv != layout->nv || data->na != layout->na) drop_states(data);
-  if (!data->nq) return BFM_OK;
-  TRY(hdf5_read_doubles(file, "infos/qpos", rows, data->nq, data->qpos + at * data->nq));
-  TRY(hdf5_read_doubles(file, "infos/qvel", rows, data->nv, data->qvel + at * data->nv));
-  if (!data->na) return BFM_OK;
-  return hdf5_read_doubles(file, "infos/act", rows, data->na, data->activation + at * data->na);
+// in the file that HDF5 has open
+static int map_part(Dataset *data, hid_t file, int part, int64_t rows) {
+  int fd;
+  off_t offset;
+  Table table = table_of(data, part);
+  size_t bytes = (size_t)rows * table_row_bytes(&table);
+  if (!hdf5_place(file, table.name, table.type, bytes, &fd, &offset)) return BFM_OK;
+  return block_map(&data->blocks[part], part_rows(data, part), fd, offset, bytes);
 }
 
-static int read_rows(Dataset *data, hid_t file, const Layout *layout, uint8_t *terminals) {
-  int64_t o = data->obs_dim, a = data->act_dim, at = data->count, rows = layout->rows;
-  TRY(hdf5_read(file, "observations", rows, o, data->obs + at * o));
-  TRY(hdf5_read(file, "actions", rows, a, data->act + at * a));
-  if (data->extras) TRY(read_extras(data, file, layout));
+static int read_part(Dataset *data, hid_t file, int part, int64_t rows) {
+  Table table = table_of(data, part);
+  int64_t columns = table.columns ? table.columns : 1;
+  void *out = part_at(data, part, data->count);
+  if (!is_mapped(data, part)) {
+    TRY(hdf5_read_as(file, table.name, table.type, rows, columns, out));
+  }
+  return hdf5_check(table.name, table.type, rows, columns, out);
+}
 
-  uint8_t *ends = data->ends + at;
+static int read_flags(Dataset *data, hid_t file, const Layout *layout) {
+  int64_t rows = layout->rows;
+  uint8_t *ends = data->ends + data->count, *terminals = malloc(rows);
+  if (!terminals) return bfm_fail(BFM_NO_MEMORY, "no memory for %" PRId64 " rows", rows);
   memset(ends, 0, rows);
-  if (layout->has_timeouts) TRY(hdf5_read_flags(file, "timeouts", rows, ends));
-  TRY(hdf5_read_flags(file, "terminals", rows, terminals));
-  for (int64_t i = 0; i < rows; i++) {
+  int status = layout->has_timeouts ? hdf5_read_flags(file, "timeouts", rows, ends) : BFM_OK;
+  if (!status) status = hdf5_read_flags(file, "terminals", rows, terminals);
+  for (int64_t i = 0; i < rows && !status; i++) {
     ends[i] |= terminals[i] | (i == rows - 1);
     data->episodes += ends[i];
-    data->discount[at + i] = !terminals[i];
+    data->discount[data->count + i] = !terminals[i];
   }
-  if (layout->has_next) {
-    TRY(hdf5_read(file, "next_observations", rows, o, data->next_obs + at * o));
+  free(terminals);
+  return status;
+}
+
+static int read_rows(Dataset *data, hid_t file, const Layout *layout) {
+  int64_t rows = layout->rows;
+  int has_next = layout->columns[PART_NEXT_OBS] > 0;
+  for (int k = 0; k < PART_DISCOUNT && data->alone && has_next; k++) {
+    if (has_part(data, k)) TRY(map_part(data, file, k, rows));
+  }
+  TRY(grow(data, data->count + rows));
+  for (int k = 0; k < PART_DISCOUNT; k++) {
+    if (has_part(data, k) && layout->columns[k]) TRY(read_part(data, file, k, rows));
+  }
+  TRY(read_flags(data, file, layout));
+  if (has_next)
     data->count += rows;
-  } else {
+  else
     take_successors(data, rows);
-  }
   return BFM_OK;
 }
 
@@ -241,21 +414,10 @@ static int read_d4rl(Dataset *data, hid_t file, const char *first) {
   char env[sizeof data->env];
   hdf5_attribute(file, "env", env, sizeof env);
   int is_first = !data->obs_dim;
-  TRY(agree(data, layout.obs_dim, layout.act_dim, env, first));
-  if (is_first && data->extras) {
-    data->nq = layout.nq;
-    data->nv = layout.nv;
-    data->na = layout.na;
-  }
+  TRY(agree(data, layout.columns[PART_OBS], layout.columns[PART_ACT], env, first));
   data->cut_short |= layout.rows < layout.planned;
-  if (layout.rows == 0) return BFM_OK;
-
-  TRY(grow(data, data->count + layout.rows));
-  uint8_t *terminals = malloc(layout.rows);
-  if (!terminals) return bfm_fail(BFM_NO_MEMORY, "no memory for %" PRId64 " rows", layout.rows);
-  int status = read_rows(data, file, &layout, terminals);
-  free(terminals);
-  return status;
+  agree_extras(data, &layout, is_first);
+  return layout.rows ? read_rows(data, file, &layout) : BFM_OK;
 }
 
 // ---------------------------------- Minari -------------------------------------------------------
@@ -279,7 +441,7 @@ static int read_episode(Dataset *data, hid_t group, const char *env, const char 
   float *obs = data->obs + at * obs_dim, *act = data->act + at * act_dim;
   TRY(hdf5_read(group, "observations", rows, obs_dim, obs));
   TRY(hdf5_read(group, "actions", n, act_dim, act));
-  if (data->rewards && !hdf5_has(group, "rewards")) drop_rewards(data);
+  if (!hdf5_has(group, "rewards")) drop(data, BIT(PART_REWARDS));
   if (data->rewards) TRY(hdf5_read(group, "rewards", n, 1, data->rewards + at));
   TRY(hdf5_read_flags(group, "terminations", n, data->ends + at));
   if (n == 0) return BFM_OK;
@@ -297,7 +459,7 @@ static int read_episode(Dataset *data, hid_t group, const char *env, const char 
 static int read_minari(Dataset *data, hid_t file, const char *first) {
   char env[sizeof data->env], name[32];
   hdf5_attribute(file, "env", env, sizeof env);
-  drop_states(data);
+  drop(data, PARTS_STATES | PARTS_INFOS);
   H5G_info_t info;
   if (H5Gget_info(file, &info) < 0) return bfm_fail(BFM_BAD_FILE, "its episodes cannot be listed");
   for (hsize_t k = 0; k < info.nlinks; k++) {
@@ -318,7 +480,9 @@ static int read_hdf5(Dataset *data, const char *path, const char *first) {
   hid_t file;
   TRY(hdf5_open(&file, path));
   int minari = hdf5_has(file, "episode_0") && !hdf5_has(file, "observations");
+  int64_t before = data->count;
   int status = (minari ? read_minari : read_d4rl)(data, file, first);
+  if (!status && data->extras) status = take_all_notes(data, file, before);
   H5Fclose(file);
   return status ? bfm_fail_prefix(status, "%s: ", path) : BFM_OK;
 }
@@ -372,7 +536,7 @@ static int take_arrays(Dataset *data, const Array *arrays, const char *first) {
   to_floats(obs, n * o, data->obs + at * o);
   to_floats(obs + o, n * o, data->next_obs + at * o);
   to_floats(arrays[NPZ_ACT].values + a, n * a, data->act + at * a);
-  if (data->rewards && !arrays[NPZ_REWARD].values) drop_rewards(data);
+  if (!arrays[NPZ_REWARD].values) drop(data, BIT(PART_REWARDS));
   if (data->rewards) to_floats(arrays[NPZ_REWARD].values + 1, n, data->rewards + at);
   for (int64_t i = 0; i < n; i++) {
     data->discount[at + i] = !discount || discount[i + 1] != 0;
@@ -387,7 +551,8 @@ static int read_npz(Dataset *data, const char *path, const char *first) {
   Npz *npz;
   Array arrays[NPZ_COUNT] = {{0}};
   TRY(npz_open(&npz, path));
-  drop_states(data);
+  drop(data, PARTS_STATES | PARTS_INFOS);
+  take_notes(data, NULL, 0);
   int status = read_arrays(npz, arrays, data->extras);
   if (!status) status = take_arrays(data, arrays, first);
   for (int i = 0; i < NPZ_COUNT; i++) free(arrays[i].values);
@@ -442,7 +607,8 @@ static int read_files(Dataset *data, const char *const *paths, int path_count) {
 }
 
 static int read_with(Dataset *data, const char *const *paths, int path_count, int extras) {
-  *data = (Dataset){.extras = extras, .has_rewards = extras};
+  *data = (Dataset){
+      .extras = extras, .alone = path_count == 1, .parts = extras ? PARTS_ALL : PARTS_NEEDED};
   Hdf5Errors errors = hdf5_silence();
   int status = read_files(data, paths, path_count);
   hdf5_restore(errors);
@@ -459,12 +625,7 @@ int dataset_read_all(Dataset *data, const char *const *paths, int path_count) {
 }
 
 void dataset_free(Dataset *data) {
-  free(data->obs);
-  free(data->act);
-  free(data->next_obs);
-  free(data->discount);
-  free(data->ends);
-  drop_rewards(data);
-  drop_states(data);
+  for (int k = 0; k < PART_COUNT; k++) block_free(&data->blocks[k]);
+  cJSON_Delete(data->notes);
   memset(data, 0, sizeof *data);
 }

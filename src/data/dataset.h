@@ -1,6 +1,5 @@
-// A dataset in memory: transitions (s, a, s', discount) as float32 rows, ready to be sampled. Read
-// from HDF5 files in D4RL's or Minari's layout and from folders of npz episodes (ExORL); several
-// are merged.
+// A dataset: transitions (s, a, s', discount) as float32 rows, ready to be sampled. Read from HDF5
+// files in D4RL's or Minari's layout and from folders of npz episodes (ExORL); several are merged.
 
 #ifndef BFM_DATA_DATASET_H
 #define BFM_DATA_DATASET_H
@@ -8,6 +7,27 @@
 #include <stdint.h>
 
 #include "core/status.h"
+#include "data/block.h"
+#include "data/writer.h"
+
+struct cJSON;
+
+enum {
+  PART_OBS,
+  PART_ACT,
+  PART_NEXT_OBS,
+  PART_REWARDS,
+  PART_QPOS,
+  PART_QVEL,
+  PART_ACTIVATION,
+  PART_SOURCE,
+  PART_TASK,
+  PART_STEP,
+  PART_EPISODE,
+  PART_DISCOUNT,  // from here on not in files as they are
+  PART_ENDS,
+  PART_COUNT
+};
 
 typedef struct {
   int64_t count;  // transitions
@@ -23,14 +43,27 @@ typedef struct {
   float *rewards;                    // [count]
   int64_t nq, nv, na;                // sizes of the states, 0 without them
   double *qpos, *qvel, *activation;  // [count, ·] of the observations
+  int32_t *source, *task;            // [count] indices into the notes "sources" and "tasks"
+  int64_t *step, *episode;           // [count]
+  struct cJSON *notes;               // what the files say of themselves, as far as they agree
 
-  int64_t capacity;         // rows there is room for
-  int extras, has_rewards;  // whether rewards and states are read, and rewards are in all files
+  int64_t capacity;          // rows there is room for
+  int extras;                // whether more than a training needs is read
+  int alone;                 // a single file: its tables are mapped where they can be
+  uint32_t parts;            // bit k: it has part k
+  Block blocks[PART_COUNT];  // where the parts are
 } Dataset;
 
-// refuses NaN, infinities, actions beyond ±1, fewer than two transitions, sizes that disagree;
-// without next_observations the next row of the episode stands in, and an episode's last row is
-// dropped
+// the tables of a file that are parts as they are, of those the dataset has; returns their number
+typedef struct {
+  Table table;
+  void *rows;
+} Part;
+int dataset_parts(const Dataset *data, Part *parts /* [PART_COUNT] */);
+
+// refuses NaN, infinities, fewer than two transitions, sizes that disagree; without
+// next_observations the next row of the episode stands in, and an episode's last row is dropped.
+// Arrays of a single file are read-only where they are mapped
 int dataset_read(Dataset *data, const char *const *paths, int path_count);
 int dataset_read_all(Dataset *data, const char *const *paths, int path_count);
 void dataset_free(Dataset *data);

@@ -50,6 +50,23 @@ int hdf5_has(hid_t file, const char *name) {
 
 // ---------------------------------- tables -------------------------------------------------------
 
+// booleans are an enumeration, as h5py writes them
+hid_t hdf5_type(ColumnType type) {
+  static const int8_t no = 0, yes = 1;
+  hid_t copy;
+  switch (type) {
+    case COLUMN_F32: return H5Tcopy(H5T_IEEE_F32LE);
+    case COLUMN_F64: return H5Tcopy(H5T_IEEE_F64LE);
+    case COLUMN_I32: return H5Tcopy(H5T_STD_I32LE);
+    case COLUMN_I64: return H5Tcopy(H5T_STD_I64LE);
+    default:
+      copy = H5Tenum_create(H5T_STD_I8LE);
+      H5Tenum_insert(copy, "FALSE", &no);
+      H5Tenum_insert(copy, "TRUE", &yes);
+      return copy;
+  }
+}
+
 static int open_table(hid_t file, const char *name, hid_t *table) {
   *table = H5I_INVALID_HID;
   if (!hdf5_has(file, name)) return bfm_fail(BFM_BAD_FILE, "there is no dataset \"%s\"", name);
@@ -90,8 +107,8 @@ int hdf5_shape(hid_t file, const char *name, int64_t *rows, int64_t *columns, in
 }
 
 // the first rows of a table, which must have these columns and at least as many rows
-static int read_as(hid_t file, const char *name, int64_t rows, int64_t columns, hid_t type,
-                   void *out) {
+static int read_table(hid_t file, const char *name, hid_t type, int64_t rows, int64_t columns,
+                      void *out) {
   hid_t table;
   int64_t has_rows = 0, has_columns = 0;
   int axes = 1, bad = 0;
@@ -124,27 +141,66 @@ static int not_finite(const char *name, int64_t columns, int64_t i, double value
                   isnan(value) ? "NaN" : "an infinity", i / columns, i % columns);
 }
 
-int hdf5_read(hid_t file, const char *name, int64_t rows, int64_t columns, float *out) {
-  TRY(read_as(file, name, rows, columns, H5T_NATIVE_FLOAT, out));
-  // a sum is finite only if all are, and sums go fast; its place is looked for when it is not
+int hdf5_read_as(hid_t file, const char *name, ColumnType type, int64_t rows, int64_t columns,
+                 void *out) {
+  hid_t memory = hdf5_type(type);
+  int status = read_table(file, name, memory, rows, columns, out);
+  H5Tclose(memory);
+  return status;
+}
+
+// a sum is finite only if all are, and sums go fast; the place is looked for when it is not
+static int check_floats(const char *name, int64_t rows, int64_t columns, const float *values) {
   for (int64_t i = 0, end; i < rows * columns; i = end) {
     end = i + 4096 < rows * columns ? i + 4096 : rows * columns;
     float sum = 0;
 #pragma omp simd reduction(+ : sum)
-    for (int64_t k = i; k < end; k++) sum += 0 * out[k];
+    for (int64_t k = i; k < end; k++) sum += 0 * values[k];
     if (sum == 0) continue;
-    while (isfinite(out[i])) i++;
-    return not_finite(name, columns, i, out[i]);
+    while (isfinite(values[i])) i++;
+    return not_finite(name, columns, i, values[i]);
   }
   return BFM_OK;
 }
 
-int hdf5_read_doubles(hid_t file, const char *name, int64_t rows, int64_t columns, double *out) {
-  TRY(read_as(file, name, rows, columns, H5T_NATIVE_DOUBLE, out));
-  for (int64_t i = 0; i < rows * columns; i++) {
-    if (!isfinite(out[i])) return not_finite(name, columns, i, out[i]);
+int hdf5_check(const char *name, ColumnType type, int64_t rows, int64_t columns,
+               const void *values) {
+  if (type == COLUMN_F32) return check_floats(name, rows, columns, values);
+  const double *doubles = values;
+  for (int64_t i = 0; type == COLUMN_F64 && i < rows * columns; i++) {
+    if (!isfinite(doubles[i])) return not_finite(name, columns, i, doubles[i]);
   }
   return BFM_OK;
+}
+
+int hdf5_read(hid_t file, const char *name, int64_t rows, int64_t columns, float *out) {
+  TRY(hdf5_read_as(file, name, COLUMN_F32, rows, columns, out));
+  return hdf5_check(name, COLUMN_F32, rows, columns, out);
+}
+
+int hdf5_read_doubles(hid_t file, const char *name, int64_t rows, int64_t columns, double *out) {
+  TRY(hdf5_read_as(file, name, COLUMN_F64, rows, columns, out));
+  return hdf5_check(name, COLUMN_F64, rows, columns, out);
+}
+
+// what lies beyond the end of the file must not be mapped
+int hdf5_place(hid_t file, const char *name, ColumnType type, size_t bytes, int *fd,
+               off_t *offset) {
+  void *handle = NULL;
+  struct stat info;
+  if (H5Fget_vfd_handle(file, H5P_DEFAULT, &handle) < 0 || fstat(*(int *)handle, &info)) return 0;
+  hid_t table = H5Dopen2(file, name, H5P_DEFAULT);
+  if (table < 0) return 0;
+  hid_t has = H5Dget_type(table), wants = hdf5_type(type);
+  haddr_t at = H5Dget_offset(table);
+  int good = at != HADDR_UNDEF && H5Tequal(has, wants) > 0 && at % H5Tget_size(wants) == 0 &&
+             at <= (haddr_t)info.st_size && bytes <= (haddr_t)info.st_size - at;
+  H5Tclose(has);
+  H5Tclose(wants);
+  H5Dclose(table);
+  *fd = *(int *)handle;
+  *offset = (off_t)at;
+  return good;
 }
 
 static int is_float(hid_t file, const char *name) {
@@ -158,7 +214,7 @@ static int is_float(hid_t file, const char *name) {
 // booleans and integers are read as bytes, which goes fast; of floats 0.5 is not 0 either
 int hdf5_read_flags(hid_t file, const char *name, int64_t rows, uint8_t *out) {
   if (!hdf5_has(file, name) || !is_float(file, name)) {
-    TRY(read_as(file, name, rows, 1, H5T_NATIVE_INT8, out));
+    TRY(read_table(file, name, H5T_NATIVE_INT8, rows, 1, out));
     for (int64_t i = 0; i < rows; i++) out[i] = out[i] != 0;
     return BFM_OK;
   }

@@ -18,6 +18,11 @@ typedef struct {
 Hdf5Errors hdf5_silence(void);
 void hdf5_restore(Hdf5Errors errors);
 
+typedef enum { COLUMN_F32, COLUMN_F64, COLUMN_I32, COLUMN_I64, COLUMN_BOOL } ColumnType;
+
+// as it is stored and held in memory, to be closed by the caller
+hid_t hdf5_type(ColumnType type);
+
 // for reading
 int hdf5_open(hid_t *file, const char *path);
 
@@ -30,6 +35,16 @@ int hdf5_shape(hid_t file, const char *name, int64_t *rows, int64_t *columns, in
 // the first rows of a dataset into out, converted to float32 or float64; finite numbers only
 int hdf5_read(hid_t file, const char *name, int64_t rows, int64_t columns, float *out);
 int hdf5_read_doubles(hid_t file, const char *name, int64_t rows, int64_t columns, double *out);
+
+// the same in two steps, for any type: read, check that numbers are finite
+int hdf5_read_as(hid_t file, const char *name, ColumnType type, int64_t rows, int64_t columns,
+                 void *out);
+int hdf5_check(const char *name, ColumnType type, int64_t rows, int64_t columns,
+               const void *values);
+
+// 1 where the first bytes of a dataset lie in the file in one piece and as they are held in memory:
+// at this offset of HDF5's own descriptor
+int hdf5_place(hid_t file, const char *name, ColumnType type, size_t bytes, int *fd, off_t *offset);
 
 // the first rows of a column, 1 where it is not 0
 int hdf5_read_flags(hid_t file, const char *name, int64_t rows, uint8_t *out);

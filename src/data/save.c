@@ -1,84 +1,13 @@
-// A dataset in memory as a file in D4RL's layout, written in blocks under a temporary name.
+// A dataset as a file in D4RL's layout, under a temporary name until it is whole.
 
-#include <errno.h>
+#include <cjson/cJSON.h>
 #include <inttypes.h>
-#include <limits.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "core/newfile.h"
 #include "data/dataset.h"
-#include "data/writer.h"
-
-#define BLOCK_ROWS 4096
-
-typedef struct {
-  Table table;
-  const void *rows;  // [count, ·] of the dataset
-  void *block;       // [BLOCK_ROWS, ·] of those kept
-} Part;
-
-// the tables in the order of the file; those the dataset lacks are left out
-static int parts_of(const Dataset *data, const uint8_t *terminals, const uint8_t *timeouts,
-                    Part *parts) {
-  const Part all[] = {
-      {{"observations", COLUMN_F32, data->obs_dim}, data->obs, NULL},
-      {{"actions", COLUMN_F32, data->act_dim}, data->act, NULL},
-      {{"next_observations", COLUMN_F32, data->obs_dim}, data->next_obs, NULL},
-      {{"rewards", COLUMN_F32, 0}, data->rewards, NULL},
-      {{"terminals", COLUMN_BOOL, 0}, terminals, NULL},
-      {{"timeouts", COLUMN_BOOL, 0}, timeouts, NULL},
-      {{"infos/qpos", COLUMN_F64, data->nq}, data->qpos, NULL},
-      {{"infos/qvel", COLUMN_F64, data->nv}, data->qvel, NULL},
-      {{"infos/act", COLUMN_F64, data->na}, data->activation, NULL},
-  };
-  int count = 0;
-  for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-    if (all[i].rows) parts[count++] = all[i];
-  }
-  return count;
-}
-
-static int append(Writer *writer, const Part *parts, int part_count, int64_t rows) {
-  const void *values[WRITER_TABLES];
-  for (int i = 0; i < part_count; i++) values[i] = parts[i].block;
-  return writer_append(writer, rows, values);
-}
-
-static int write_rows(Writer *writer, const Dataset *data, const uint8_t *keep, const Part *parts,
-                      int part_count) {
-  int64_t filled = 0;
-  for (int64_t i = 0; i < data->count; i++) {
-    if (keep && !keep[i]) continue;
-    for (int k = 0; k < part_count; k++) {
-      size_t bytes = table_row_bytes(&parts[k].table);
-      memcpy((char *)parts[k].block + filled * bytes, (const char *)parts[k].rows + i * bytes,
-             bytes);
-    }
-    if (++filled < BLOCK_ROWS) continue;
-    TRY(append(writer, parts, part_count, filled));
-    filled = 0;
-  }
-  return append(writer, parts, part_count, filled);
-}
-
-static int write_file(const Dataset *data, const char *path, const uint8_t *keep, const Part *parts,
-                      int part_count) {
-  Table tables[WRITER_TABLES];
-  for (int i = 0; i < part_count; i++) tables[i] = parts[i].table;
-  int64_t rows = 0;
-  for (int64_t i = 0; i < data->count; i++) rows += !keep || keep[i];
-  Writer *writer;
-  TRY(writer_create(&writer, path, tables, part_count, rows, (Note[]){{"env", data->env}}, 1));
-  int status = write_rows(writer, data, keep, parts, part_count);
-  if (status)
-    writer_abandon(writer);
-  else
-    status = writer_close(writer);
-  if (status) unlink(path);
-  return status;
-}
 
 // an episode ends with the last of its rows that is kept
 static void set_flags(const Dataset *data, const uint8_t *keep, uint8_t *terminals,
@@ -94,30 +23,64 @@ static void set_flags(const Dataset *data, const uint8_t *keep, uint8_t *termina
   }
 }
 
-int dataset_write(const Dataset *data, const char *path, const uint8_t *keep) {
-  char temporary[PATH_MAX];
-  if (!access(path, F_OK)) return bfm_fail(BFM_IO, "%s is there already", path);
-  if (snprintf(temporary, sizeof temporary, "%s.%d.tmp", path, (int)getpid()) >=
-      (int)sizeof temporary) {
-    return bfm_fail(BFM_BAD_ARGUMENT, "a file name of %zu characters is too long", strlen(path));
+// rows that are kept and follow each other are written together
+static int write_rows(Writer *writer, const Part *parts, int part_count, int64_t count,
+                      const uint8_t *keep) {
+  const void *values[WRITER_TABLES];
+  for (int64_t begin = 0, end; begin < count; begin = end + 1) {
+    for (end = begin; end < count && (!keep || keep[end]);) end++;
+    for (int k = 0; k < part_count; k++) {
+      values[k] = (const char *)parts[k].rows + (size_t)begin * table_row_bytes(&parts[k].table);
+    }
+    TRY(writer_append(writer, end - begin, values));
   }
-  uint8_t *flags = malloc(2 * (size_t)data->count + 1);
-  if (!flags) return bfm_fail(BFM_NO_MEMORY, "no memory for %" PRId64 " rows", data->count);
-  set_flags(data, keep, flags, flags + data->count);
+  return BFM_OK;
+}
 
-  Part parts[WRITER_TABLES];
-  int count = parts_of(data, flags, flags + data->count, parts), missing = 0;
+static int create(Writer **writer, const Dataset *data, const char *path, const Part *parts,
+                  int part_count, int64_t rows) {
+  int count = cJSON_GetArraySize(data->notes);
+  Table tables[WRITER_TABLES];
+  Note *notes = malloc((size_t)(count + 1) * sizeof *notes);
+  if (!notes) return bfm_fail(BFM_NO_MEMORY, "no memory for %d notes", count);
+  for (int i = 0; i < part_count; i++) tables[i] = parts[i].table;
   for (int i = 0; i < count; i++) {
-    parts[i].block = malloc(BLOCK_ROWS * table_row_bytes(&parts[i].table));
-    missing |= !parts[i].block;
+    const cJSON *note = cJSON_GetArrayItem(data->notes, i);
+    notes[i] = (Note){note->string, note->valuestring};
   }
-  int status = missing ? bfm_fail(BFM_NO_MEMORY, "no memory for a block of rows")
-                       : write_file(data, temporary, keep, parts, count);
-  if (!status && rename(temporary, path)) {
-    status = bfm_fail(BFM_IO, "cannot write %s: %s", path, strerror(errno));
-    unlink(temporary);
-  }
-  for (int i = 0; i < count; i++) free(parts[i].block);
+  notes[count] = (Note){"env", data->env};
+  int status = writer_create(writer, path, tables, part_count, rows, notes, count + 1);
+  free(notes);
+  return status;
+}
+
+static int write_file(const Dataset *data, const char *path, const uint8_t *keep, uint8_t *flags) {
+  Part parts[PART_COUNT + 2];
+  int count = dataset_parts(data, parts);
+  set_flags(data, keep, flags, flags + data->count);
+  parts[count++] = (Part){{"terminals", COLUMN_BOOL, 0}, flags};
+  parts[count++] = (Part){{"timeouts", COLUMN_BOOL, 0}, flags + data->count};
+
+  int64_t rows = 0;
+  for (int64_t i = 0; i < data->count; i++) rows += !keep || keep[i];
+  Writer *writer;
+  TRY(create(&writer, data, path, parts, count, rows));
+  int status = write_rows(writer, parts, count, data->count, keep);
+  if (!status) return writer_close(writer);
+  writer_abandon(writer);
+  return status;
+}
+
+int dataset_write(const Dataset *data, const char *path, const uint8_t *keep) {
+  if (!access(path, F_OK)) return bfm_fail(BFM_IO, "%s is there already", path);
+  NewFile file;
+  TRY(newfile_open(&file, path));
+  unlink(file.temporary);  // the writer makes its own
+  uint8_t *flags = malloc(2 * (size_t)data->count + 1);
+  int status = flags ? write_file(data, file.temporary, keep, flags)
+                     : bfm_fail(BFM_NO_MEMORY, "no memory for %" PRId64 " rows", data->count);
   free(flags);
+  if (!status) return newfile_commit_new(&file);
+  newfile_abandon(&file);
   return status;
 }

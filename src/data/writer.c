@@ -46,23 +46,6 @@ size_t table_row_bytes(const Table *table) {
   return type_sizes[table->type] * (size_t)(table->columns ? table->columns : 1);
 }
 
-// to be closed by the caller. Booleans are an enumeration, as h5py writes them
-static hid_t type_of(ColumnType type) {
-  static const int8_t no = 0, yes = 1;
-  hid_t copy;
-  switch (type) {
-    case COLUMN_F32: return H5Tcopy(H5T_IEEE_F32LE);
-    case COLUMN_F64: return H5Tcopy(H5T_IEEE_F64LE);
-    case COLUMN_I32: return H5Tcopy(H5T_STD_I32LE);
-    case COLUMN_I64: return H5Tcopy(H5T_STD_I64LE);
-    default:
-      copy = H5Tenum_create(H5T_STD_I8LE);
-      H5Tenum_insert(copy, "FALSE", &no);
-      H5Tenum_insert(copy, "TRUE", &yes);
-      return copy;
-  }
-}
-
 static int failed(const Writer *w, const char *what) {
   return bfm_fail(BFM_IO, "cannot write %s of %s: %s", what, w->path,
                   strerror(errno ? errno : EIO));
@@ -126,7 +109,7 @@ static int read_header(Place *place, int fd) {
 }
 
 static int same_type(hid_t handle, ColumnType type) {
-  hid_t has = H5Dget_type(handle), wants = type_of(type);
+  hid_t has = H5Dget_type(handle), wants = hdf5_type(type);
   int same = H5Tequal(has, wants) > 0;
   H5Tclose(has);
   H5Tclose(wants);
@@ -191,7 +174,8 @@ static int open_locked(Writer *w, const char *name) {
 
 static int create_table(hid_t file, const Table *table, int64_t planned) {
   hsize_t shape[2] = {(hsize_t)planned, (hsize_t)table->columns};
-  hid_t type = type_of(table->type), space = H5Screate_simple(table->columns ? 2 : 1, shape, NULL);
+  hid_t type = hdf5_type(table->type),
+        space = H5Screate_simple(table->columns ? 2 : 1, shape, NULL);
   hid_t layout = H5Pcreate(H5P_DATASET_CREATE), links = H5Pcreate(H5P_LINK_CREATE);
   H5Pset_alloc_time(layout, H5D_ALLOC_TIME_EARLY);
   H5Pset_fill_time(layout, H5D_FILL_TIME_NEVER);

@@ -11,8 +11,6 @@
 
 typedef struct Writer Writer;
 
-typedef enum { COLUMN_F32, COLUMN_F64, COLUMN_I32, COLUMN_I64, COLUMN_BOOL } ColumnType;
-
 #define WRITER_TABLES 16
 
 // one table of the file: "infos/qpos", [rows, columns]; columns 0: a single axis, [rows]

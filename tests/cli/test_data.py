@@ -26,6 +26,21 @@ def read(path):
     return {name: file[name][:] for name in file if name != "infos"}
 
 
+def everything(path):
+  """All tables and notes of a file."""
+  tables = {}
+  with h5py.File(path, "r") as file:
+    file.visititems(lambda name, item: tables.update({name: item[:]})
+                    if isinstance(item, h5py.Dataset) else None)
+    return tables, dict(file.attrs)
+
+
+def collected(path, *more, env="point_mass"):
+  process = run("collect", env, "--envs", 2, "--threads", 1, "-o", path, *more)
+  assert process.returncode == 0, process.stderr
+  return path
+
+
 def episodes(lengths, obs=5, act=2):
   """Episodes as dictionaries; every second one terminates."""
   return [{"obs": RNG.standard_normal((n + 1, obs)).astype("f4"),
@@ -156,6 +171,88 @@ def test_states_and_returns(tmp_path):
     assert two.attrs["env"] == "quadruped"
     for name in ("qpos", "qvel", "act"):
       np.testing.assert_array_equal(two["infos"][name][60:], one["infos"][name][:])
+
+
+INFOS = {f"infos/{name}" for name in ("qpos", "qvel", "source", "task", "step", "episode")}
+
+
+def test_infos_and_notes_are_kept(tmp_path):
+  path = collected(tmp_path / "data.h5", "--steps", 3001, "--task", "easy")
+  tables, notes = everything(path)
+  assert INFOS < set(tables) and {"env", "collector", "options", "sources", "tasks"} < set(notes)
+
+  data("convert", path, "-o", tmp_path / "copy.h5")
+  copy, copy_notes = everything(tmp_path / "copy.h5")
+  assert set(copy) == set(tables) and copy_notes == notes
+  for name in tables:
+    np.testing.assert_array_equal(copy[name], tables[name], name)
+    assert copy[name].dtype == tables[name].dtype
+
+  data("subsample", path, "--steps", 1700, "-o", tmp_path / "some.h5")
+  some, some_notes = everything(tmp_path / "some.h5")
+  assert some_notes == notes | {"planned_rows": 1700}
+  rows = np.flatnonzero(np.isin(tables["infos/step"], some["infos/step"]))
+  assert len(rows) == 1700
+  for name in set(tables) - {"timeouts"}:
+    np.testing.assert_array_equal(some[name], tables[name][rows], name)
+
+  # what was copied goes on like the file it was made from
+  process = run("collect", "--resume", "--steps", 4000, "-o", tmp_path / "copy.h5")
+  assert process.returncode == 0, process.stderr
+  more, more_notes = everything(tmp_path / "copy.h5")
+  assert more_notes == notes | {"planned_rows": 4000}
+  assert len(np.unique(more["infos/step"])) == 4000
+
+
+def test_merged_sources_keep_their_names(tmp_path):
+  a = collected(tmp_path / "a.h5", "--steps", 50)
+  b = collected(tmp_path / "b.h5", "--steps", 70, "--task", "easy")
+  with h5py.File(b, "a") as file:
+    file.attrs["collector"], file.attrs["sources"] = "rnd", '["rnd","random"]'
+    file["infos/source"][:30] = 1
+    file["infos/source"][30] = -1
+  data("merge", a, b, "-o", tmp_path / "out.h5")
+  tables, notes = everything(tmp_path / "out.h5")
+  assert json.loads(notes["sources"]) == ["random", "rnd"]
+  assert list(tables["infos/source"]) == [0] * 80 + [-1] + [1] * 39
+  assert (tables["infos/task"][:50] == -1).all() and (tables["infos/task"][50:] == 0).all()
+  assert notes["env"] == "point_mass" and notes["tasks"] == everything(a)[1]["tasks"]
+  assert not {"collector", "options", "task"} & set(notes)
+  assert "not made by bfm collect" in refused("collect", "--resume", "-o", tmp_path / "out.h5")
+
+  bare = write_dataset(tmp_path / "bare.h5", obs=4, act=2, env="point_mass")
+  data("merge", a, bare, "-o", tmp_path / "less.h5")
+  tables, notes = everything(tmp_path / "less.h5")
+  assert not INFOS & set(tables) and set(notes) == {"env", "bfm", "planned_rows"}
+
+
+@pytest.mark.parametrize("change, part", [
+    (lambda file: file["infos/source"].write_direct(np.full(50, 3, "i4")),
+     "infos/source has 3 at row 0, but its list has 1 names"),
+    (lambda file: file.attrs.__setitem__("tasks", "easy"), 'its note "tasks" is no list: easy'),
+])
+def test_bad_infos(change, part, tmp_path):
+  path = collected(tmp_path / "a.h5", "--steps", 50)
+  with h5py.File(path, "a") as file:
+    change(file)
+  assert part in refused("data", "convert", path, "-o", tmp_path / "out.h5")
+  assert list(tmp_path.iterdir()) == [path]
+
+
+def test_files_whose_writer_died(tmp_path):
+  """Tables of different lengths: the shortest counts, in every command."""
+  path = collected(tmp_path / "data.h5", "--steps", 100, env="walker")
+  tables, _ = everything(path)
+  with h5py.File(tmp_path / "cut.h5", "w") as file:
+    for i, name in enumerate(tables):
+      file[name] = tables[name][:60 + i]
+    file.attrs["planned_rows"] = 100
+  assert info(tmp_path / "cut.h5")["transitions"] == 60
+  assert info(tmp_path / "cut.h5")["complete"] is False and "complete" not in info(path)
+  data("convert", tmp_path / "cut.h5", "-o", tmp_path / "out.h5")
+  for name, table in everything(tmp_path / "out.h5")[0].items():
+    if name != "timeouts":
+      np.testing.assert_array_equal(table, tables[name][:60], name)
 
 
 def test_subsample(tmp_path):

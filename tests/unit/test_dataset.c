@@ -250,15 +250,64 @@ static void test_absurd_size(void **state) {
   H5Fclose(file);
   Dataset data;
   assert_int_equal(dataset_read(&data, (const char *const[]){path}, 1), BFM_NO_MEMORY);
-  assert_message("GB of memory");
+  assert_message("do not fit into memory, nor into a file in");
+}
+
+// what bfm writes is mapped, to the last bit what was read
+static void test_mapped(void **state) {
+  (void)state;
+  Dataset one, two;
+  assert_int_equal(read_variant(&one, (Variant){.with_next = 1, .env = "walker"}), BFM_OK);
+  assert_true(one.blocks[PART_ACT].mapped && !one.blocks[PART_OBS].mapped);  // OBS are doubles
+  unlink(other);
+  assert_int_equal(dataset_write(&one, other, NULL), BFM_OK);
+  assert_int_equal(dataset_read_all(&two, (const char *const[]){other}, 1), BFM_OK);
+  assert_true(two.blocks[PART_OBS].mapped && two.blocks[PART_NEXT_OBS].mapped);
+  assert_memory_equal(one.obs, two.obs, 12 * sizeof *one.obs);
+  assert_memory_equal(one.next_obs, two.next_obs, 12 * sizeof *one.obs);
+  assert_memory_equal(one.act, two.act, 6 * sizeof *one.act);
+  assert_memory_equal(one.discount, two.discount, 6 * sizeof *one.discount);
+  assert_memory_equal(one.ends, two.ends, 6);
+  dataset_free(&one);
+  dataset_free(&two);
+  assert_int_equal(dataset_read(&two, (const char *const[]){other, other}, 2), BFM_OK);
+  assert_false(two.blocks[PART_OBS].mapped);
+  assert_int_equal(two.count, 12);
+  dataset_free(&two);
+}
+
+static void test_blocks(void **state) {
+  (void)state;
+  Block block = {0};
+  void *rows = NULL;
+  for (int64_t i = 1; i <= 64; i *= 2) {  // in memory, then in a file
+    assert_int_equal(block_grow(&block, &rows, (size_t)i * 1000, i > 4), BFM_OK);
+    for (int64_t k = 0; k < i / 2 * 1000; k++) assert_int_equal(((uint8_t *)rows)[k], k % 251);
+    for (int64_t k = 0; k < i * 1000; k++) ((uint8_t *)rows)[k] = (uint8_t)(k % 251);
+  }
+  assert_int_equal(block_grow(&block, &rows, (size_t)1 << 60, 1), BFM_NO_MEMORY);
+  assert_message("1152921504.6 GB do not fit into memory");
+  assert_int_equal(((uint8_t *)rows)[63999], 63999 % 251);
+  block_free(&block);
+
+  setenv("TMPDIR", "/nonexistent", 1);
+  assert_int_equal(block_grow(&block, &rows, 1000, 1), BFM_NO_MEMORY);
+  assert_message("/nonexistent: No such file");
+  unsetenv("TMPDIR");
+  block_free(&block);
 }
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_rebuilt_successors), cmocka_unit_test(test_stored_successors),
-      cmocka_unit_test(test_without_timeouts),   cmocka_unit_test(test_merge),
-      cmocka_unit_test(test_refusals),           cmocka_unit_test(test_not_a_dataset),
+      cmocka_unit_test(test_rebuilt_successors),
+      cmocka_unit_test(test_stored_successors),
+      cmocka_unit_test(test_without_timeouts),
+      cmocka_unit_test(test_merge),
+      cmocka_unit_test(test_refusals),
+      cmocka_unit_test(test_not_a_dataset),
       cmocka_unit_test(test_absurd_size),
+      cmocka_unit_test(test_mapped),
+      cmocka_unit_test(test_blocks),
   };
   return cmocka_run_group_tests(tests, setup, teardown);
 }
