@@ -52,7 +52,7 @@ struct bfm_agent {
 
   // counters and seeds on the device; the host's count of steps
   uint64_t *seeds;
-  int64_t *step_device;
+  int64_t *step_device, *step_f;  // step_f: of F's update, which may run into the next step
   int64_t step;
   int stepped;  // the buffers below are those of a step
   int32_t *goal_columns;  // on the device, NULL without a goal space
@@ -107,8 +107,10 @@ void agent_features(bfm_agent *agent);         // B(s', z), or phi of s and s'
 void agent_target_features(bfm_agent *agent);  // B⁻(s', z), after B(s', z)
 
 // fb.c, laplacian.c, actor.c: losses and gradients by the outputs of the networks
+void fb_target(bfm_agent *agent);
 void fb_products(bfm_agent *agent);  // m = F·B
 void fb_loss(bfm_agent *agent);
+void fb_features_grad(bfm_agent *agent);
 void ortho_loss(bfm_agent *agent);
 void laplacian_loss(bfm_agent *agent);
 void psi_loss(bfm_agent *agent);

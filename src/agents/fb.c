@@ -46,36 +46,46 @@ void fb_products(bfm_agent *a) {
   outer(a, a->m, M, a->tape[NET_U].out, a->N, M, a->tape[NET_V].out, M, a->config.mbar, EPILOGUE_ADD);
 }
 
-// needs F⁻(s',a',z), B⁻ too; leaves df, db (and du, dv)
+static int target_members(const bfm_agent *a) {
+  return a->config.target == TARGET_MIN ? a->M : 1;
+}
+
+// F⁻(s',a',z)·B⁻(s',z), of the members' mean or of each
+void fb_target(bfm_agent *a) {
+  Ops *ops = a->ops;
+  int members = target_members(a);
+  const float *f = a->tape_target[NET_F].out;
+  if (members == 1) {
+    ops->mean_members(ops, &(MeanMembers){.out = a->f_mean, .a = f, .replicas = a->R,
+                                          .members = a->M, .count = a->N * a->d});
+    f = a->f_mean;
+  }
+  outer(a, a->t, members, f, a->N, 1, a->b_target, members, a->d, EPILOGUE_NONE);
+  if (!a->config.mbar) return;
+  outer(a, a->t, members, a->tape_target[NET_U].out, a->N, members, a->tape_target[NET_V].out,
+        members, a->config.mbar, EPILOGUE_ADD);
+}
+
+// needs the target too; leaves df
 void fb_loss(bfm_agent *a) {
   Ops *ops = a->ops;
-  int M = a->M, min_target = a->config.target == TARGET_MIN, mbar = a->config.mbar > 0;
-  int t_members = min_target ? M : 1;
-  const float *f = a->tape[NET_F].out, *f_target = a->tape_target[NET_F].out;
-  int64_t f_rows = a->tape[NET_F].rows, rank = a->config.mbar;
-  const float *u = a->tape[NET_U].out, *v = a->tape[NET_V].out;
-
-  if (!min_target) {
-    ops->mean_members(ops, &(MeanMembers){.out = a->f_mean, .a = f_target, .replicas = a->R,
-                                          .members = M, .count = a->N * a->d});
-    f_target = a->f_mean;
-  }
-  outer(a, a->t, t_members, f_target, a->N, 1, a->b_target, t_members, a->d, EPILOGUE_NONE);
-  if (mbar) {
-    outer(a, a->t, t_members, a->tape_target[NET_U].out, a->N, t_members, a->tape_target[NET_V].out,
-          t_members, rank, EPILOGUE_ADD);
-  }
   fb_products(a);
   ops->fb_loss(ops, &(FbLoss){.m = a->m, .t = a->t, .discount = a->discount,
                               .gamma = (float)a->config.gamma, .loss = a->loss,
                               .loss_stride = a->loss_count, .scratch = a->partial, .replicas = a->R,
-                              .members = M, .t_members = t_members, .groups = a->I, .rows = a->J});
-  inner(a, a->df, 1, a->m, M, 0, a->b, a->N, M, a->d, EPILOGUE_NONE);
-  inner(a, a->db, M, a->m, M, 1, f, f_rows, 1, a->d, EPILOGUE_NONE);
-  if (mbar) {
-    inner(a, a->du, M, a->m, M, 0, v, a->N, M, rank, EPILOGUE_NONE);
-    inner(a, a->dv, M, a->m, M, 1, u, a->N, M, rank, EPILOGUE_NONE);
-  }
+                              .members = a->M, .t_members = target_members(a), .groups = a->I,
+                              .rows = a->J});
+  inner(a, a->df, 1, a->m, a->M, 0, a->b, a->N, a->M, a->d, EPILOGUE_NONE);
+}
+
+// after the loss: db (and du, dv)
+void fb_features_grad(bfm_agent *a) {
+  int M = a->M;
+  int64_t rank = a->config.mbar;
+  inner(a, a->db, M, a->m, M, 1, a->tape[NET_F].out, a->tape[NET_F].rows, 1, a->d, EPILOGUE_NONE);
+  if (!rank) return;
+  inner(a, a->du, M, a->m, M, 0, a->tape[NET_V].out, a->N, M, rank, EPILOGUE_NONE);
+  inner(a, a->dv, M, a->m, M, 1, a->tape[NET_U].out, a->N, M, rank, EPILOGUE_NONE);
 }
 
 // adds λ times its gradient to db

@@ -10,6 +10,8 @@
 // lane i of a step has lane i + SIDE beside it: one input branch beside the other, the gradients of the
 // weights beside the chain of gradients through the layers
 #define SIDE 4
+// F's update, beside the next step's policy: F has most of the parameters
+#define UPDATE 7
 
 // ------------------------------- sampling --------------------------------------------------------
 
@@ -92,7 +94,7 @@ static void target_forward(bfm_agent *a) {
               (Pass){.rows = a->N, .lane = 1, .side = 1 + SIDE});
 }
 
-// F(s, a, z) and F(s, a_π, z), and their products with z
+// F(s, a, z) and F(s, a_π, z)
 static void forward_forward(bfm_agent *a) {
   const Tape *tape = &a->tape[NET_F];
   pack_inputs(a, (Pack[]){input(a, NET_F, tape, 0, a->obs, a->obs_dim, a->act, a->act_dim, 0),
@@ -101,9 +103,13 @@ static void forward_forward(bfm_agent *a) {
               3);
   net_forward(a->ops, &a->net[NET_F], a->online[NET_F], tape,
               (Pass){.rows = 2 * a->N, .repeat = 2, .side = SIDE});
-  a->ops->row_dot(a->ops, &(RowDot){.out = a->q, .a = tape->out, .z = a->z, .replicas = a->R,
-                                    .members = a->M, .rows = 2 * a->N, .row_stride = 2 * a->N,
-                                    .d = a->d, .z_rows = a->N});
+}
+
+// their products with z
+static void action_values(bfm_agent *a) {
+  a->ops->row_dot(a->ops, &(RowDot){.out = a->q, .a = a->tape[NET_F].out, .z = a->z,
+                                    .replicas = a->R, .members = a->M, .rows = 2 * a->N,
+                                    .row_stride = 2 * a->N, .d = a->d, .z_rows = a->N});
 }
 
 // U(s, z)·V(s'), the part of the model that does not depend on the action
@@ -144,7 +150,7 @@ static void b_backward(bfm_agent *a) {
 // ------------------------------- the step --------------------------------------------------------
 
 // parameters first … end-1 and, where they have any, their targets
-static void update(bfm_agent *a, int64_t first, int64_t end) {
+static void update(bfm_agent *a, int64_t first, int64_t end, const int64_t *step) {
   Ops *ops = a->ops;
   int copies = ops->type != F32, slow = first < a->target_count;
   int64_t at = first * (int64_t)type_size(ops->type);
@@ -152,7 +158,7 @@ static void update(bfm_agent *a, int64_t first, int64_t end) {
                          .grad = a->grad + first, .copy = copies ? (char *)a->work + at : NULL,
                          .target = slow ? a->target + first : NULL,
                          .target_copy = slow && copies ? (char *)a->target_work + at : NULL,
-                         .step = a->step_device, .count = end - first, .lr = (float)a->config.lr,
+                         .step = step, .count = end - first, .lr = (float)a->config.lr,
                          .beta1 = 0.9f, .beta2 = 0.999f, .epsilon = 1e-8f,
                          .tau = (float)a->config.polyak});
 }
@@ -175,6 +181,12 @@ void agent_learn(bfm_agent *a) {
   const Pass pi_rows = {.rows = a->N, .lane = 2, .side = 2 + SIDE};
   const Pass b_rows = {.rows = a->N, .lane = 1, .side = 1 + SIDE};
 
+  // after F's last update
+  ops->fork(ops, UPDATE);
+  ops->lane(ops, UPDATE);
+  ops->copy(ops, a->step_f, a->step_device, sizeof *a->step_f);
+  ops->lane(ops, 0);
+
   // B(s', z), where it needs z, and B⁻(s', z) beside the policy
   ops->fork(ops, 3);
   ops->lane(ops, 3);
@@ -185,26 +197,31 @@ void agent_learn(bfm_agent *a) {
   // a' ~ π(s', z), and a_π ~ π(s, z)
   policy_forward(a);
 
-  // F⁻(s', a', z) beside F(s, a, z) and F(s, a_π, z)
+  // F⁻(s', a', z) and the target beside F(s, a, z) and F(s, a_π, z)
+  ops->join(ops, UPDATE);
   ops->fork(ops, 1);
   ops->lane(ops, 1);
   target_forward(a);
   if (a->config.mbar) baseline_forward(a);
+  ops->join(ops, 3);
+  if (!a->laplacian) fb_target(a);
   ops->lane(ops, 0);
   forward_forward(a);
+  if (a->laplacian) action_values(a);
 
   // actor loss and π's gradient
-  if (!a->weighted) td3_actor_loss(a);
   ops->fork(ops, 2);
   ops->lane(ops, 2);
+  if (!a->laplacian) action_values(a);
   if (a->weighted) aw_actor_loss(a);
+  else td3_actor_loss(a);
+  ops->fork(ops, UPDATE);  // F stays as it is until here
   net_backward(ops, &a->net[NET_PI], a->online[NET_PI], &a->tape[NET_PI], a->dx, pi_rows, 0);
-  update(a, a->first[NET_PI], a->count);
+  update(a, a->first[NET_PI], a->count, a->step_device);
   ops->lane(ops, 0);
 
   // FB loss (lap: successor features and Laplacian) and orthonormality
   ops->join(ops, 1);
-  ops->join(ops, 3);
   if (a->laplacian) {
     psi_loss(a);
     laplacian_loss(a);
@@ -213,28 +230,32 @@ void agent_learn(bfm_agent *a) {
   }
   ops->fork(ops, 1);
   ops->lane(ops, 1);
+  if (!a->laplacian) fb_features_grad(a);
   ortho_loss(a);
   b_backward(a);
   if (a->config.mbar) {
     net_backward(ops, &a->net[NET_U], a->online[NET_U], &a->tape[NET_U], a->du, b_rows, 0);
     net_backward(ops, &a->net[NET_V], a->online[NET_V], &a->tape[NET_V], a->dv, b_rows, 0);
   }
-  update(a, a->first[NET_B], a->target_count);
+  update(a, a->first[NET_B], a->target_count, a->step_device);
   update_masked(a);
   ops->lane(ops, 0);
 
-  // most of F's parameters are its trunk's: their update runs beside the branches' gradients
   net_backward_trunk(ops, f, a->online[NET_F], &a->tape[NET_F], a->df, rows);
-  ops->fork(ops, 3);
+  ops->fork(ops, UPDATE);
   ops->lane(ops, SIDE);
-  ops->fork(ops, 3);  // the weights' gradients come from the lane beside, the biases' from this one
-  ops->lane(ops, 3);
-  update(a, a->first[NET_F] + f->trunk[0].weight, a->first[NET_B]);
+  ops->fork(ops, UPDATE);  // the weights' gradients come from here, the biases' from lane 0
+  ops->lane(ops, UPDATE);
+  update(a, a->first[NET_F] + f->trunk[0].weight, a->first[NET_B], a->step_f);
   ops->lane(ops, 0);
   net_backward_branches(ops, f, a->online[NET_F], &a->tape[NET_F], rows, 0);
-  update(a, a->first[NET_F], a->first[NET_F] + f->trunk[0].weight);
+  ops->fork(ops, UPDATE);
+  ops->lane(ops, UPDATE);
+  update(a, a->first[NET_F], a->first[NET_F] + f->trunk[0].weight, a->step_f);
+  ops->lane(ops, 0);
 
-  for (int lane = 1; lane <= 3; lane++) ops->join(ops, lane);
+  // π and B are new before the next step, F perhaps later
+  for (int lane = 1; lane <= 2; lane++) ops->join(ops, lane);
   ops->increment(ops, a->step_device);
 }
 

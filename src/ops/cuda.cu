@@ -138,7 +138,7 @@ static void cuda_join(Ops *ops, int lane) { follow(cuda_of(ops), cuda_of(ops)->l
 
 // ------------------------------- graphs ----------------------------------------------------------
 
-#define BODIES 8  // in the longer of a recording's two graphs: the GPU waits less between them
+#define BODIES 16  // in the longer of a recording's two graphs: the GPU waits less between them
 
 struct OpsGraph {
   cudaGraphExec_t one, many;  // of one body, of BODIES in a row
@@ -157,7 +157,6 @@ static void cuda_forget(Ops *ops, OpsGraph *graph) {
 static void call(Cuda *c, Mode mode, void (*body)(void *), void *context) {
   c->mode = mode;
   c->lane = 0;
-  c->forked = 0;
   body(context);
   c->lane = 0;
 }
@@ -170,11 +169,17 @@ static void capture(Cuda *c, cudaGraphExec_t *exec, int bodies, void (*body)(voi
                  "begin a graph")) {
     return;
   }
+  c->forked = 0;
   for (int i = 0; i < bodies; i++) call(c, CAPTURE, body, context);
+  for (int i = 1; i < LANES; i++) {
+    if (c->forked & 1 << i) follow(c, 0, i, i);
+  }
   c->mode = RUN;
   cuda_good(c, cudaStreamEndCapture(c->stream[0], &captured), "end a graph");
   if (captured && !c->status) {
-    cuda_good(c, cudaGraphInstantiate(exec, captured, 0), "make a graph");
+    // nodes keep the priorities of the streams they come from
+    cuda_good(c, cudaGraphInstantiate(exec, captured, cudaGraphInstantiateFlagUseNodePriority),
+              "make a graph");
   }
   if (captured) cudaGraphDestroy(captured);
   if (*exec) cuda_good(c, cudaGraphUpload(*exec, c->stream[0]), "load a graph");
@@ -268,8 +273,14 @@ static int find_device(Cuda *c, int device) {
 }
 
 static int make_lanes(Cuda *c) {
+  int least = 0, greatest = 0;  // the greatest priority is the lowest number
+  if (c->urgent) {
+    cuda_good(c, cudaDeviceGetStreamPriorityRange(&least, &greatest), "tell its priorities");
+  }
   for (int i = 0; i < LANES; i++) {
-    cuda_good(c, cudaStreamCreateWithFlags(&c->stream[i], cudaStreamNonBlocking), "make a stream");
+    cuda_good(c, cudaStreamCreateWithPriority(&c->stream[i], cudaStreamNonBlocking,
+                                              min(greatest + i, least)),
+              "make a stream");
     cuda_good(c, cudaEventCreateWithFlags(&c->event[i], cudaEventDisableTiming), "make an event");
     cuda_good(c, cudaMalloc(&c->workspace[i], WORKSPACE), "allocate a workspace");
     cuda_good(c, cudaMalloc(&c->scratch[i], SCRATCH * sizeof(float)), "allocate scratch");
@@ -283,6 +294,11 @@ static int make_lanes(Cuda *c) {
   }
   cuda_good(c, cudaDeviceSynchronize(), "start");
   return report(c);
+}
+
+static int setting(const char *variable, int otherwise) {
+  const char *value = getenv(variable);
+  return value && *value ? atoi(value) : otherwise;
 }
 
 extern "C" __attribute__((visibility("default"))) int bfm_cuda_open(Ops **out, int device,
@@ -299,8 +315,9 @@ extern "C" __attribute__((visibility("default"))) int bfm_cuda_open(Ops **out, i
   }
   Cuda *c = (Cuda *)calloc(1, sizeof *c);
   if (!c) return fail(BFM_NO_MEMORY, "out of memory for the CUDA backend");
-  const char *timed = getenv("BFM_CUDA_TIMED");
-  c->timed = !timed || strcmp(timed, "0");
+  c->timed = setting("BFM_CUDA_TIMED", 1);
+  c->urgent = setting("BFM_CUDA_URGENT", 1);
+  c->adam_blocks = setting("BFM_CUDA_ADAM_BLOCKS", 0);
   c->fail = fail;
   c->precision = precision;
   Ops *ops = &c->ops;

@@ -34,6 +34,8 @@ typedef struct {
 
   Mode mode;
   int lane, forked;  // forked: a bit for each lane that has been forked in this capture
+  int urgent;        // lower lanes go first
+  int adam_blocks;   // at most so many at work on an update; 0: as many as it has
   cudaStream_t stream[LANES];
   cudaEvent_t event[LANES];
 
@@ -218,6 +220,28 @@ __device__ inline void store(__nv_bfloat16 *x, const float (&v)[V]) {
   } else {
 #pragma unroll
     for (int i = 0; i < V; i++) x[i] = __float2bfloat16_rn(v[i]);
+  }
+}
+
+// float32 that no one reads again soon leaves the cache to others
+template <int V>
+__device__ inline void load_once(const float *x, float (&v)[V]) {
+  if constexpr (V == 4) {
+    float4 t = __ldcs((const float4 *)x);
+    v[0] = t.x, v[1] = t.y, v[2] = t.z, v[3] = t.w;
+  } else {
+#pragma unroll
+    for (int i = 0; i < V; i++) v[i] = __ldcs(x + i);
+  }
+}
+
+template <int V>
+__device__ inline void store_once(float *x, const float (&v)[V]) {
+  if constexpr (V == 4) {
+    __stcs((float4 *)x, make_float4(v[0], v[1], v[2], v[3]));
+  } else {
+#pragma unroll
+    for (int i = 0; i < V; i++) __stcs(x + i, v[i]);
   }
 }
 

@@ -494,11 +494,11 @@ static void residual_norm(Ops *ops, const ResidualNorm *x) {
 template <typename T, int V>
 __device__ inline void adam_at(const Adam &x, int64_t i, float rate, float root) {
   float p[V], m[V], v[V], g[V], t[V] = {};
-  load(x.param + i, p);
-  load(x.m + i, m);
-  load(x.v + i, v);
-  load(x.grad + i, g);
-  if (x.target) load(x.target + i, t);
+  load_once(x.param + i, p);
+  load_once(x.m + i, m);
+  load_once(x.v + i, v);
+  load_once(x.grad + i, g);
+  if (x.target) load_once(x.target + i, t);
 #pragma unroll
   for (int j = 0; j < V; j++) {
     m[j] += (1 - x.beta1) * (g[j] - m[j]);
@@ -506,24 +506,19 @@ __device__ inline void adam_at(const Adam &x, int64_t i, float rate, float root)
     p[j] -= rate * m[j] / (sqrtf(v[j]) * root + x.epsilon);
     t[j] += x.tau * (p[j] - t[j]);
   }
-  store(x.param + i, p);
-  store(x.m + i, m);
-  store(x.v + i, v);
+  store_once(x.param + i, p);
+  store_once(x.m + i, m);
+  store_once(x.v + i, v);
   if (x.copy) store((T *)x.copy + i, p);
-  if (x.target) store(x.target + i, t);
+  if (x.target) store_once(x.target + i, t);
   if (x.target && x.target_copy) store((T *)x.target_copy + i, t);
 }
 
-// whole vectors in strides of the grid, then what is left
+// whole vectors in strides of the grid, then what is left; log1, log2: of beta1, beta2
 template <typename T, int V>
-__global__ void adam_kernel(const Adam x) {
-  __shared__ float rate, root;
-  if (threadIdx.x == 0) {
-    double t = (double)*x.step + 1;
-    rate = (float)(x.lr / (1 - pow((double)x.beta1, t)));
-    root = (float)(1 / sqrt(1 - pow((double)x.beta2, t)));
-  }
-  __syncthreads();
+__global__ void adam_kernel(const Adam x, float log1, float log2) {
+  float t = (float)(*x.step + 1);
+  float rate = x.lr / -expm1f(t * log1), root = 1 / sqrtf(-expm1f(t * log2));
   int64_t stride = (int64_t)gridDim.x * blockDim.x * V, whole = x.count / V * V;
   for (int64_t i = thread_index() * V; i < whole; i += stride) adam_at<T, V>(x, i, rate, root);
   int64_t rest = whole + thread_index();
@@ -537,10 +532,14 @@ static void adam(Ops *ops, const Adam *x) {
   bool wide = aligned(x->param, 16) && aligned(x->m, 16) && aligned(x->v, 16) &&
               aligned(x->grad, 16) && aligned(x->target, 16) && aligned(x->copy, copy) &&
               aligned(x->target_copy, copy);
-  // enough blocks to keep every multiprocessor busy, each started once
-  int64_t blocks = divide_up(wide ? divide_up(x->count, 4) : x->count, THREADS);
-  dim3 grid((unsigned)min(blocks, (int64_t)c->multiprocessors * 8));
-  BY_TYPE(ops->type, launch(c, wide ? adam_kernel<T, 4> : adam_kernel<T, 1>, grid, THREADS, *x));
+  // blocks that end soon leave their multiprocessors to the products beside them; a few that stay
+  // leave them all the others
+  int threads = c->adam_blocks ? 1024 : THREADS;
+  int64_t blocks = divide_up(wide ? divide_up(x->count, 4) : x->count, threads);
+  if (c->adam_blocks) blocks = min(blocks, (int64_t)c->adam_blocks);
+  BY_TYPE(ops->type,
+          launch(c, wide ? adam_kernel<T, 4> : adam_kernel<T, 1>, (unsigned)blocks, threads, *x,
+                 (float)log((double)x->beta1), (float)log((double)x->beta2)));
 }
 
 template <typename T>

@@ -452,7 +452,8 @@ struct Ops {
 
   // side by side: operations after lane(i) belong to lane i (0 … 7); lane 0 is the main line.
   // fork(i): lane i waits for what the present lane has so far; join(i): the present lane waits for
-  // lane i. Every lane is joined in the end.
+  // lane i. Where lanes compete, the lower go first. What a recorded body leaves unjoined runs on beside
+  // the body's next replay; elsewhere every lane is joined in the end.
   void (*lane)(Ops *ops, int lane);
   void (*fork)(Ops *ops, int lane);
   void (*join)(Ops *ops, int lane);
