@@ -78,7 +78,7 @@ typedef struct {
   float *z, *obs, *act;
   double *wide;     // an observation or an action
   double *qpos;     // [steps + 1, nq]
-  double *rewards;  // [steps + 1] of the states; of the first: 0
+  double *rewards;  // [steps + 1] of the states
   int64_t count;    // states so far
   Progress progress;
 } Episode;
@@ -122,6 +122,13 @@ static int simulate(Episode *e, int64_t steps) {
   return BFM_OK;
 }
 
+// the first state is where the episode begins: it earns nothing
+static double return_of(const Episode *e) {
+  double sum = 0;
+  for (int64_t i = 1; i < e->count; i++) sum += e->rewards[i];
+  return sum;
+}
+
 // ---------------------------------- the film -----------------------------------------------------
 
 static int each(void *context, int64_t done, int64_t total) {
@@ -141,13 +148,15 @@ static int draw(Episode *e) {
   const PlayOptions *o = &a->options;
   const World *world;
   TRY(agent_open_world(e->agent, &world));
+  char title[256] = "";
+  if (e->score) snprintf(title, sizeof title, "%.200s: return %.1f", e->score, return_of(e));
   int strip = has_suffix(a->path, ".png");
   int width = o->width ? (int)o->width : strip ? 240 : 480;
   Film film = {.world = world,
                .count = e->count,
                .qpos = e->qpos,
                .rewards = e->score ? e->rewards : NULL,
-               .title = e->score,
+               .title = title,
                .dt = e->sizes.control_dt,
                .width = width,
                .height = o->height ? (int)o->height : width * 3 / 4,
@@ -165,11 +174,7 @@ static void print_end(const Episode *e, const char *said, double prompted) {
   printf("%-8s%s\n", name, text);
   if (*said) printf("%-8s%s\n", "", said);
   printf("%-8sz after %.2f s\n", "", prompted);
-  if (e->score) {
-    double sum = 0;
-    for (int64_t i = 1; i < e->count; i++) sum += e->rewards[i];
-    printf("%-8s%.1f in %ld steps\n", "return", sum, (long)e->count - 1);
-  }
+  if (e->score) printf("%-8s%.1f in %ld steps\n", "return", return_of(e), (long)e->count - 1);
   printf("%-8s%s, %.1f s of %s\n", "film", e->arguments->path,
          (double)(e->count - 1) * e->sizes.control_dt, bfm_agent_env(e->agent));
 }

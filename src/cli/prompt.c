@@ -36,7 +36,7 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
   }
 }
 
-// {"model": …, "env": …, "reward": …, "z": […]}
+// {"model": …, "env": …, "prompt": {"reward": …}, "z": […]}
 static char *z_json(const Arguments *a, bfm_agent *agent, const float *z) {
   const char *name, *text;
   char number[32];
@@ -44,7 +44,7 @@ static char *z_json(const Arguments *a, bfm_agent *agent, const float *z) {
   cJSON *json = cJSON_CreateObject();
   cJSON_AddStringToObject(json, "model", a->model);
   cJSON_AddStringToObject(json, "env", bfm_agent_env(agent));
-  cJSON_AddStringToObject(json, name, text);
+  cJSON_AddStringToObject(cJSON_AddObjectToObject(json, "prompt"), name, text);
   cJSON *array = cJSON_AddArrayToObject(json, "z");
   for (int64_t i = 0; i < bfm_agent_d(agent); i++) {
     snprintf(number, sizeof number, "%.9g", z[i]);

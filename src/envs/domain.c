@@ -21,6 +21,7 @@ static const Domain *const domains[] = {
     &point_mass_domain, &halfcheetah_domain, &hopper_domain,    &walker2d_domain,
 };
 
+#define DRAWS_MAX 1000  // of one initial state
 #define DOMAIN_COUNT ((int)(sizeof domains / sizeof domains[0]))
 
 const Domain *domain_at(int i) { return i >= 0 && i < DOMAIN_COUNT ? domains[i] : NULL; }
@@ -207,6 +208,12 @@ void draw_joints(const mjModel *model, mjData *data, Draws *draw) {
       for (int i = 3; i < 7; i++) qpos[i] = draw_uniform(draw, 0, 1);
       mju_normalize4(qpos + 3);
     }
+  }
+}
+
+void draw_again(int *rejected) {
+  if (++*rejected == DRAWS_MAX) {
+    mju_error("no initial state without a collision in %d draws: is the model damaged?", DRAWS_MAX);
   }
 }
 

@@ -86,6 +86,10 @@ void world_step(const World *world, mjData *data, int substeps);
 // dm_control's randomize_limited_and_rotational_joints
 void draw_joints(const mjModel *model, mjData *data, Draws *draw);
 
+// count a draw of an initial state that was rejected; one too many is an error of MuJoCo, which ends
+// the simulation's reset with a sentence
+void draw_again(int *rejected);
+
 // copy count numbers, return the place after them
 static inline double *put(double *out, const double *values, int count) {
   for (int i = 0; i < count; i++) out[i] = values[i];

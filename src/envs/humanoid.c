@@ -23,10 +23,11 @@ static const Alias aliases[] = {
 };
 
 static void reset(const World *world, mjData *data, Draws *draw) {
-  do {
+  for (int rejected = 0;; draw_again(&rejected)) {
     draw_joints(world->model, data, draw);
     mj_forward(world->resting, data);
-  } while (data->ncon > 0);
+    if (!data->ncon) return;
+  }
 }
 
 static void observe(const World *world, const mjData *data, double *obs) {

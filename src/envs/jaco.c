@@ -284,7 +284,7 @@ static void draw_arm(const World *world, mjData *data, Draws *draw) {
   double initial[ARM_JOINTS];
   mju_copy(initial, data->qpos, ARM_JOINTS);
 
-  for (;;) {
+  for (int rejected = 0;; draw_again(&rejected)) {
     double target[3] = {draw_uniform(draw, -0.1, 0.1), draw_uniform(draw, -0.1, 0.1),
                         draw_uniform(draw, 0.2, 0.4)};
     for (int attempt = 0; attempt < 10; attempt++) {
@@ -305,14 +305,15 @@ static void draw_arm(const World *world, mjData *data, Draws *draw) {
 
 static void draw_brick(const World *world, mjData *data, Draws *draw) {
   double *qpos = data->qpos + JOINTS;
-  do {
+  for (int rejected = 0;; draw_again(&rejected)) {
     qpos[0] = draw_uniform(draw, -0.1, 0.1);
     qpos[1] = draw_uniform(draw, -0.1, 0.1);
     qpos[2] = 0.001;
     double up[3] = {0, 0, 1};
     mju_axisAngle2Quat(qpos + 3, up, draw_uniform(draw, -mjPI, mjPI));
     mj_forward(world->model, data);
-  } while (brick_collides(world, data));
+    if (!brick_collides(world, data)) return;
+  }
 }
 
 // let the brick come to rest, at most two seconds; the robot does not move

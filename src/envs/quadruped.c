@@ -47,13 +47,14 @@ static void reset(const World *world, mjData *data, Draws *draw) {
   mju_normalize4(orientation);
 
   double height = 0;
-  do {
+  for (int rejected = 0;; draw_again(&rejected)) {
     mj_resetData(world->model, data);
     data->qpos[2] = height;
     mju_copy4(data->qpos + 3, orientation);
     mj_forward(world->resting, data);
+    if (!data->ncon) return;
     height += 0.01;
-  } while (data->ncon > 0);
+  }
 }
 
 static void observe(const World *world, const mjData *data, double *obs) {

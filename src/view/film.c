@@ -19,7 +19,8 @@
 #include "core/newfile.h"
 #include "view/render.h"
 
-#define MOST_RATE 50.0  // pictures a second
+#define MOST_RATE 30.0  // pictures a second
+#define PLOT_HEIGHT 160
 
 extern char **environ;
 
@@ -34,13 +35,12 @@ typedef struct {
 // the rewards as a line; with more of them than a figure holds, every second, third, … of them
 static void fill_figure(mjvFigure *figure, const Film *film) {
   mjv_defaultFigure(figure);
-  double lo = 0, hi = 1, sum = 0;
+  double lo = 0, hi = 1;
   int64_t stride = (film->count + mjMAXLINEPNT - 1) / mjMAXLINEPNT;
   int n = 0;
   for (int64_t i = 0; i < film->count; i++) {
     lo = fmin(lo, film->rewards[i]);
     hi = fmax(hi, film->rewards[i]);
-    sum += film->rewards[i];
     if (i % stride) continue;
     figure->linedata[0][2 * n] = (float)((double)i * film->dt);
     figure->linedata[0][2 * n++ + 1] = (float)film->rewards[i];
@@ -59,7 +59,7 @@ static void fill_figure(mjvFigure *figure, const Film *film) {
   memcpy(figure->gridrgb, grid, sizeof grid);
   memcpy(figure->linergb[0], line, sizeof line);
   for (int i = 0; i < 4; i++) figure->figurergba[i] = figure->panergba[i] = 1;
-  snprintf(figure->title, sizeof figure->title, "%.200s: %.1f in all", film->title, sum);
+  snprintf(figure->title, sizeof figure->title, "%.200s", film->title);
   snprintf(figure->xlabel, sizeof figure->xlabel, "seconds");
 }
 
@@ -89,10 +89,6 @@ static void mark(const Plot *plot, const Film *film, int64_t i, uint8_t *rgb, in
   for (int y = 0; y < plot->height; y++) memcpy(rgb + y * stride + 3 * x, "\xe0\x40\x30", 3);
 }
 
-static int height_of_plot(const Film *film) {
-  return !film->rewards ? 0 : film->height >= 160 ? film->height / 4 * 2 : 80;
-}
-
 static int tell(const Film *film, int64_t done, int64_t total) {
   if (!film->each || !film->each(film->context, done, total)) return BFM_OK;
   return bfm_fail(BFM_INTERRUPTED, "stopped after %ld of %ld pictures", (long)done, (long)total);
@@ -116,7 +112,7 @@ static int draw_strip(const Film *film, int pictures, uint8_t *rgb, int64_t stri
 
 int film_strip(const Film *film, int pictures, const char *path) {
   if (pictures > film->count) pictures = (int)film->count;
-  int width = pictures * film->width, below = height_of_plot(film);
+  int width = pictures * film->width, below = film->rewards ? PLOT_HEIGHT : 0;
   if (pictures < 1 || width > 8192) {
     return bfm_fail(BFM_BAD_ARGUMENT, "%d pictures of %d pixels do not fit into 8192", pictures,
                     film->width);
@@ -237,7 +233,7 @@ int film_mp4(const Film *film, const char *path) {
   Plot plot = {.rgb = NULL};
   NewFile file;
   int status = BFM_OK;
-  if (film->rewards) status = plot_draw(&plot, &even, even.width, height_of_plot(&even));
+  if (film->rewards) status = plot_draw(&plot, &even, even.width, PLOT_HEIGHT);
   if (!status) status = newfile_open(&file, path);
   if (!status) {
     status = film_to(&even, &plot, file.temporary);

@@ -22,7 +22,7 @@ typedef struct {
 // so many pictures side by side
 int film_strip(const Film *film, int pictures, const char *path);
 
-// at the speed of life, 50 pictures a second at most
+// at the speed of life, 30 pictures a second at most
 int film_mp4(const Film *film, const char *path);
 
 #endif

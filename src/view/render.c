@@ -54,6 +54,7 @@ static int guarded(void (*work)(Render *, void *), Render *render, void *argumen
 
 struct Render {
   const World *world;
+  mjModel *model;  // a copy whose shadows cost a CPU less
   int width, height;
   GlContext *context;
   uint8_t *pixels;  // one picture, bottom row first
@@ -67,7 +68,7 @@ struct Render {
 
 static void start(Render *render, void *argument) {
   (void)argument;
-  const mjModel *model = render->world->model;
+  const mjModel *model = render->model;
   mjv_defaultOption(&render->option);
   mjv_defaultScene(&render->scene);
   mjv_makeScene(model, &render->scene, 2000);
@@ -91,10 +92,12 @@ static int open_render(Render *render) {
   TRY(gl_new(&render->context, render->width, render->height));
   render->pixels = malloc((size_t)render->width * render->height * 3);
   render->data = mj_makeData(render->world->model);
-  if (!render->pixels || !render->data) {
+  render->model = mj_copyModel(NULL, render->world->model);
+  if (!render->pixels || !render->data || !render->model) {
     return bfm_fail(BFM_NO_MEMORY, "no memory for a picture of %d x %d", render->width,
                     render->height);
   }
+  render->model->vis.quality.shadowsize = 1024;
   return guarded(start, render, NULL);
 }
 
@@ -129,6 +132,7 @@ void render_free(Render *render) {
   guarded(stop, render, NULL);
   gl_free(render->context);
   if (render->data) mj_deleteData(render->data);
+  if (render->model) mj_deleteModel(render->model);
   free(render->pixels);
   free(render);
 }
@@ -145,7 +149,7 @@ static void read_pixels(Render *render, uint8_t *rgb, int64_t stride) {
 
 static void draw_state(Render *render, void *argument) {
   const double *qpos = argument;
-  const mjModel *model = render->world->model;
+  const mjModel *model = render->model;
   mjrRect viewport = {0, 0, render->width, render->height};
   mj_resetData(model, render->data);
   mju_copy(render->data->qpos, qpos, model->nq);
