@@ -25,6 +25,7 @@ int cli_eval(int argc, char **argv);
 int cli_play(int argc, char **argv);
 int cli_export(int argc, char **argv);
 int cli_plot(int argc, char **argv);
+int cli_paper(int argc, char **argv);
 int cli_info(int argc, char **argv);
 int cli_tasks(int argc, char **argv);
 int cli_names(int argc, char **argv);

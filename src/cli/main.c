@@ -16,6 +16,7 @@ static const Command commands[] = {
     {"play", "let a model act and film it", cli_play},
     {"export", "write a smaller model that acts everywhere", cli_export},
     {"plot", "draw the learning curves of runs", cli_plot},
+    {"paper", "run, show and draw the paper's tables", cli_paper},
     {"info", "say what a model, a state or a dataset holds, and whether it is sound", cli_info},
     {"tasks", "list the rewards that have a name", cli_tasks},
     {"names", "list what a reward of a domain can be made of", cli_names},

@@ -3,7 +3,6 @@
 #include <inttypes.h>
 #include <limits.h>
 #include <math.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -56,17 +55,6 @@ static char *help_of_train(int key, const char *text, void *input) {
   fprintf(out, "\n%s", text);
   fclose(out);
   return help;
-}
-
-static volatile sig_atomic_t stop;
-
-static void on_signal(int number) { stop = number; }
-
-// the first signal asks to save and stop, a second one ends the program at once
-static void catch_signals(void) {
-  struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESETHAND};
-  sigaction(SIGINT, &action, NULL);
-  sigaction(SIGTERM, &action, NULL);
 }
 
 // ---------------------------------- what a person sees -------------------------------------------
@@ -135,7 +123,7 @@ static int run(Arguments *a) {
       .options = options,
       .resume = a->resume,
       .quiet = a->quiet,
-      .stop = &stop,
+      .stop = &cli_stop,
   };
 
   Training training;
@@ -144,7 +132,7 @@ static int run(Arguments *a) {
   free(settings);
   if (status) return status;
   if (!a->quiet) print_start(&training);
-  catch_signals();
+  cli_catch_signals();
   status = training_run(&training);
   if (!status && !a->quiet) print_end(&training);
   if (training.watch && *watch_undrawn(training.watch)) {
@@ -180,7 +168,7 @@ int cli_train(int argc, char **argv) {
   if (!status) {
     status = run(&a);
     if (status) cli_fail(status);
-    if (status == BFM_INTERRUPTED) status = 128 + stop;
+    if (status == BFM_INTERRUPTED) status = 128 + cli_stop;
   }
   flags_free(&a.setting_flags);
   flags_free(&a.agent_flags);

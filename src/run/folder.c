@@ -131,6 +131,23 @@ int folder_open_log(const Folder *f, const char *name, int64_t last_step, FILE *
   return BFM_OK;
 }
 
+double folder_log_last(const Folder *f, const char *name, const char *key) {
+  char path[PATH_MAX], *line = NULL;
+  size_t size = 0;
+  double last = 0;
+  folder_file(f, name, path, sizeof path);
+  FILE *file = fopen(path, "r");
+  while (file && getline(&line, &size, file) > 0) {
+    cJSON *entry = cJSON_Parse(line);
+    const cJSON *number = cJSON_GetObjectItem(entry, key);
+    if (cJSON_IsNumber(number)) last = number->valuedouble;
+    cJSON_Delete(entry);
+  }
+  free(line);
+  if (file) fclose(file);
+  return last;
+}
+
 int folder_log(const Folder *f, FILE *log, const cJSON *line) {
   char *text = cJSON_PrintUnformatted(line);
   if (!text) return bfm_fail(BFM_NO_MEMORY, "no memory for a line of a log");

@@ -29,6 +29,8 @@ int folder_read_json(const Folder *folder, const char *name, cJSON **value);
 
 // open a log to append to, without its lines of later steps, which are done again
 int folder_open_log(const Folder *folder, const char *name, int64_t last_step, FILE **log);
+// a number of a log's last line that has it, 0 without one
+double folder_log_last(const Folder *folder, const char *name, const char *key);
 
 // append a JSON line, and flush
 int folder_log(const Folder *folder, FILE *log, const cJSON *line);

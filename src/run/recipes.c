@@ -42,8 +42,7 @@ static int has_word(const char *words, const char *word) {
   return 0;
 }
 
-// set what is not set; names are as in the table of options
-static int add_options(const char *text, cJSON *options) {
+int recipe_add(const char *text, cJSON *options) {
   while (*text) {
     char name[32], value[32];
     int length = 0;
@@ -64,7 +63,7 @@ int recipe_apply(const char *recipe, const char *kind, cJSON *options) {
   if (!algo) algo = options_find(agent_options, "algo")->fallback;
   for (size_t i = 0; i < RECIPE_COUNT; i++) {
     if (!strcmp(recipes[i].kind, kind) && has_word(recipes[i].algos, algo)) {
-      TRY(add_options(recipes[i].options, options));
+      TRY(recipe_add(recipes[i].options, options));
     }
   }
   return BFM_OK;

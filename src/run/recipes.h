@@ -15,6 +15,9 @@ const char *recipe_kind(const char *collector);
 // options, where they do not say it themselves
 int recipe_apply(const char *recipe, const char *kind, cJSON *options);
 
+// "name=value name=value" as options, where they are not set
+int recipe_add(const char *text, cJSON *options);
+
 // the table, for --help
 void recipes_help(FILE *out);
 

@@ -187,9 +187,10 @@ static int make_agent(Training *t, const Dataset *data) {
                     data->obs_dim, data->act_dim, obs_dim, act_dim);
   }
   t->first_step = bfm_agent_step(t->agent);
-  t->losses = calloc((size_t)bfm_agent_replicas(t->agent) * bfm_agent_loss_count(t->agent),
-                     sizeof *t->losses);
-  if (!t->losses) return bfm_fail(BFM_NO_MEMORY, "no memory for the losses");
+  size_t R = (size_t)bfm_agent_replicas(t->agent);
+  t->losses = calloc(R * bfm_agent_loss_count(t->agent), sizeof *t->losses);
+  t->metrics = calloc(R * bfm_agent_metric_count(t->agent), sizeof *t->metrics);
+  if (!t->losses || !t->metrics) return bfm_fail(BFM_NO_MEMORY, "no memory for the losses");
   return bfm_agent_set_data(t->agent, data->count, data->obs, data->act, data->next_obs,
                             data->discount);
 }
@@ -321,6 +322,7 @@ static int open_training(Training *t, cJSON *record) {
   dataset_free(&data);
   TRY(status);
   TRY(folder_open_log(&t->folder, "log.jsonl", t->first_step, &t->log));
+  t->before = folder_log_last(&t->folder, "log.jsonl", "seconds");
   return t->watch ? watch_resume(t->watch, t->first_step) : BFM_OK;
 }
 
@@ -346,6 +348,7 @@ void training_close(Training *t) {
   for (int i = 0; i < 2 && t->agent; i++) snapshot_free(&t->good[i], t->agent);
   bfm_agent_free(t->agent);
   free(t->losses);
+  free(t->metrics);
   free(t->sample_obs);
   free(t->sample_rewards);
   if (t->log) fclose(t->log);

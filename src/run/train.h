@@ -43,8 +43,10 @@ typedef struct {
   int64_t transitions, episodes, first_step;
   char env[OPTION_TEXT_SIZE], collector[64];
   char prompt_note[256];  // why the model carries no prompt states, or empty
-  double seconds;         // of training, this time
+  double seconds;         // of training, this time …
+  double before;          // … and in earlier starts of the run
   float *losses;          // [R, loss_count] of the last step
+  float *metrics;         // [R, metric_count] of the last look
   FILE *log;
   int64_t logged_step;  // the last line of the log, and when
   double logged_seconds;

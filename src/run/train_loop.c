@@ -38,15 +38,21 @@ static cJSON *column_item(const float *values, int R, int count, int i) {
 static int write_log(Training *t) {
   int64_t step = bfm_agent_step(t->agent);
   int R = bfm_agent_replicas(t->agent), count = bfm_agent_loss_count(t->agent);
+  int metric_count = bfm_agent_metric_count(t->agent);
+  TRY(bfm_agent_metrics(t->agent, t->metrics));
   double rate = (double)(step - t->logged_step) / fmax(t->seconds - t->logged_seconds, 1e-9);
   t->logged_step = step;
   t->logged_seconds = t->seconds;
   cJSON *line = cJSON_CreateObject();
   cJSON_AddNumberToObject(line, "step", (double)step);
-  cJSON_AddNumberToObject(line, "seconds", round(1e3 * t->seconds) / 1e3);
+  cJSON_AddNumberToObject(line, "seconds", round(1e3 * (t->before + t->seconds)) / 1e3);
   cJSON_AddNumberToObject(line, "rate", round(10 * rate) / 10);
   for (int i = 0; i < count; i++) {
     cJSON_AddItemToObject(line, bfm_agent_loss_name(t->agent, i), column_item(t->losses, R, count, i));
+  }
+  for (int i = 0; i < metric_count; i++) {
+    cJSON_AddItemToObject(line, bfm_agent_metric_name(t->agent, i),
+                          column_item(t->metrics, R, metric_count, i));
   }
   int status = folder_log(&t->folder, t->log, line);
   cJSON_Delete(line);

@@ -8,7 +8,6 @@
 #include <limits.h>
 #include <math.h>
 #include <spawn.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -183,12 +182,17 @@ static void put_bars_panel(FILE *out, const void *context, int panel) {
   fputs("set title ", out);
   put_text(out, b->title);
   fprintf(out, "\nset key %s\nplot", panel ? "off" : "on outside top horizontal");
+  const char *comma = "";
   for (int i = 0; i < b->bars; i++) {
-    fprintf(out, "%s $b%d using %d:%d:xtic(1) lt %d title ", i ? "," : "", panel, 2 + 2 * i,
-            3 + 2 * i, i + 1);
+    int any = 0;  // gnuplot refuses bars without a single value
+    for (int g = 0; g < b->groups; g++) any |= isfinite(b->value[g * b->bars + i]);
+    if (!any) continue;
+    fprintf(out, "%s $b%d using %d:%d:xtic(1) lt %d title ", comma, panel, 2 + 2 * i, 3 + 2 * i,
+            i + 1);
     put_text(out, b->bar_names[i]);
+    comma = ",";
   }
-  fputc('\n', out);
+  fputs(*comma ? "\n" : " NaN notitle\n", out);
 }
 
 int plot_bars(const PlotBars *panels, int count, const char *path) {

@@ -1,0 +1,160 @@
+// The ledger. One write with O_APPEND a run, so that programs may share a ledger; a line cut off by
+// the end of its process is closed before the next.
+
+#include "run/ledger.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#ifndef BFM_COMMIT
+#define BFM_COMMIT ""
+#endif
+
+static void path_of(const char *results, char *out, size_t size) {
+  snprintf(out, size, "%s/ledger.jsonl", results);
+}
+
+// ---------------------------------- reading ------------------------------------------------------
+
+static int parse_line(const cJSON *item, LedgerLine *line) {
+  const struct {
+    const char *name;
+    int64_t *to;
+  } numbers[] = {{"seed", &line->seed}, {"steps", &line->steps}, {"es", &line->es},
+                 {"episodes", &line->episodes}};
+  line->run = cJSON_GetStringValue(cJSON_GetObjectItem(item, "run"));
+  line->more = cJSON_GetStringValue(cJSON_GetObjectItem(item, "more"));
+  line->returns = cJSON_GetObjectItem(item, "returns");
+  int good = line->run && line->more && cJSON_IsObject(line->returns);
+  for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+    const cJSON *number = cJSON_GetObjectItem(item, numbers[i].name);
+    good = good && cJSON_IsNumber(number);
+    if (good) *numbers[i].to = (int64_t)number->valuedouble;
+  }
+  return good;
+}
+
+static int append_line(Ledger *l, cJSON *item, const LedgerLine *line) {
+  // room doubles: it is full whenever the count is a power of two
+  if (!(l->count & (l->count - 1))) {
+    size_t room = l->count ? 2 * (size_t)l->count : 1;
+    LedgerLine *lines = realloc(l->lines, room * sizeof *lines);
+    if (lines) l->lines = lines;
+    cJSON **parsed = realloc(l->parsed, room * sizeof *parsed);
+    if (parsed) l->parsed = parsed;
+    if (!lines || !parsed) return bfm_fail(BFM_NO_MEMORY, "no memory for %zu results", room);
+  }
+  l->lines[l->count] = *line;
+  l->parsed[l->count++] = item;
+  return BFM_OK;
+}
+
+int ledger_read(Ledger *l, const char *results) {
+  *l = (Ledger){.count = 0};
+  char path[PATH_MAX], *text = NULL;
+  size_t size = 0;
+  path_of(results, path, sizeof path);
+  FILE *file = fopen(path, "r");
+  if (!file && errno == ENOENT) return BFM_OK;
+  if (!file) return bfm_fail(BFM_IO, "cannot open %s: %s", path, strerror(errno));
+  int status = BFM_OK;
+  ssize_t n;
+  for (int at = 1; !status && (n = getline(&text, &size, file)) > 0; at++) {
+    LedgerLine line;
+    cJSON *item = cJSON_Parse(text);
+    int whole = text[n - 1] == '\n', good = item && parse_line(item, &line);
+    if (good)
+      status = append_line(l, item, &line);
+    else if (whole && strspn(text, " \n") != (size_t)n)
+      status = bfm_fail(BFM_BAD_FILE, "%s: line %d is not that of a run", path, at);
+    if (!good || status) cJSON_Delete(item);
+  }
+  free(text);
+  fclose(file);
+  if (status) ledger_free(l);
+  return status;
+}
+
+void ledger_free(Ledger *l) {
+  for (int i = 0; i < l->count; i++) cJSON_Delete(l->parsed[i]);
+  free(l->parsed);
+  free(l->lines);
+  *l = (Ledger){.count = 0};
+}
+
+const LedgerLine *ledger_find(const Ledger *l, const char *run, const char *more, int64_t seed,
+                              int64_t steps, int64_t episodes) {
+  for (int i = 0; i < l->count; i++) {
+    const LedgerLine *line = &l->lines[i];
+    if (line->seed == seed && line->steps >= steps && line->episodes >= episodes &&
+        !strcmp(line->run, run) && !strcmp(line->more, more)) {
+      return line;
+    }
+  }
+  return NULL;
+}
+
+// ---------------------------------- writing ------------------------------------------------------
+
+// whether the file ends within a line
+static int ends_open(int fd) {
+  char last;
+  off_t size = lseek(fd, 0, SEEK_END);
+  return size > 0 && pread(fd, &last, 1, size - 1) == 1 && last != '\n';
+}
+
+int ledger_append(const char *results, const cJSON *lines) {
+  char path[PATH_MAX], *text = NULL;
+  size_t size = 0;
+  FILE *out = open_memstream(&text, &size);
+  if (!out) return bfm_fail(BFM_NO_MEMORY, "no memory for the ledger");
+  path_of(results, path, sizeof path);
+  int fd = open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+  if (fd >= 0 && ends_open(fd)) fputc('\n', out);
+  const cJSON *line;
+  cJSON_ArrayForEach(line, lines) {
+    char *one = cJSON_PrintUnformatted(line);
+    fprintf(out, "%s\n", one ? one : "");
+    free(one);
+  }
+  int bad = fclose(out) || fd < 0 || write(fd, text, size) != (ssize_t)size || fsync(fd);
+  int status = bad ? bfm_fail(BFM_IO, "cannot write %s: %s", path, strerror(errno)) : BFM_OK;
+  if (fd >= 0) close(fd);
+  free(text);
+  return status;
+}
+
+// "model name : Intel …" of /proc/cpuinfo
+static void cpu_name(char *out, size_t size) {
+  char *line = NULL;
+  size_t room = 0;
+  snprintf(out, size, "CPU");
+  FILE *file = fopen("/proc/cpuinfo", "r");
+  while (file && getline(&line, &room, file) > 0) {
+    char *colon = strchr(line, ':');
+    if (!colon || strncmp(line, "model name", 10)) continue;
+    snprintf(out, size, "%.*s", (int)strcspn(colon + 2, "\n"), colon + 2);
+    break;
+  }
+  free(line);
+  if (file) fclose(file);
+}
+
+void ledger_sign(cJSON *line) {
+  char cpu[128], machine[160], when[32];
+  cpu_name(cpu, sizeof cpu);
+  snprintf(machine, sizeof machine, "%ld × %s", sysconf(_SC_NPROCESSORS_ONLN), cpu);
+  time_t now = time(NULL);
+  struct tm utc;
+  strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &utc));
+  cJSON_AddStringToObject(line, "version", BFM_VERSION);
+  cJSON_AddStringToObject(line, "commit", BFM_COMMIT);
+  cJSON_AddStringToObject(line, "machine", machine);
+  cJSON_AddStringToObject(line, "time", when);
+}

@@ -1,0 +1,313 @@
+// Running the paper's tables, cell by cell: data if it is missing, then a training run whose last
+// step is evaluated as the paper does, then lines in the ledger. Each part can be cut at any moment
+// and is gone on with by the next call, because data, run and ledger know how far they are.
+
+#include "run/paper.h"
+
+#include <inttypes.h>
+#include <limits.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include "agents/agent.h"
+#include "data/hdf5.h"
+#include "run/collect.h"
+#include "run/evals.h"
+#include "run/recipes.h"
+#include "run/train.h"
+
+#define AT(field) offsetof(PaperSettings, field)
+
+const Option paper_options[] = {
+    {"steps", OPTION_INT, AT(steps), "0", 0, 1e12, NULL, "training steps; 0: as the table says"},
+    {"seeds", OPTION_INT, AT(seeds), "0", 0, 64, NULL, "seeds a cell; 0: as the table says"},
+    {"episodes", OPTION_INT, AT(episodes), "0", 0, 100000, NULL,
+     "episodes a task; 0: as the table says"},
+    {"filter", OPTION_TEXT, AT(filter), "", 0, 0, NULL,
+     "words that a cell's domain, data or method must have: \"walker FB-AW\""},
+    {"data", OPTION_TEXT, AT(data), "data", 0, 0, NULL,
+     "folder of datasets, DOMAIN-KIND.h5; those missing are collected"},
+    {"data-steps", OPTION_INT, AT(data_steps), "5M", 2, 1e12, NULL, "transitions to collect"},
+    {"runs", OPTION_TEXT, AT(runs), "runs/paper", 0, 0, NULL, "folder of training runs"},
+    {"results", OPTION_TEXT, AT(results), "results", 0, 0, NULL,
+     "folder of ledger.jsonl and of the paper's numbers"},
+    {"eval-every", OPTION_INT, AT(eval_every), "0", 0, 1e12, NULL,
+     "steps between evaluations on the way; 0: the last step only"},
+    {"eval-steps", OPTION_INT, AT(eval_steps), "0", 0, 1e6, NULL,
+     "control steps an episode; 0: the domain's"},
+    {.name = NULL},
+};
+
+static void say(const PaperPlan *plan, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+static void say(const PaperPlan *plan, const char *format, ...) {
+  char line[PATH_MAX];
+  va_list args;
+  va_start(args, format);
+  vsnprintf(line, sizeof line, format, args);
+  va_end(args);
+  if (plan->say) plan->say(plan->context, line);
+}
+
+// ---------------------------------- data ---------------------------------------------------------
+
+// whether the file's collector was cut; 0 for files that are not ours
+static int is_cut(const char *path) {
+  Hdf5Errors errors = hdf5_silence();
+  hid_t file;
+  int64_t rows = 0, columns, planned = 0;
+  int axes;
+  if (!hdf5_open(&file, path)) {
+    planned = hdf5_attribute_number(file, "planned_rows", 0);
+    if (hdf5_shape(file, "rewards", &rows, &columns, &axes)) rows = 0;
+    H5Fclose(file);
+  }
+  hdf5_restore(errors);
+  return rows < planned;
+}
+
+static int make_data(const PaperPlan *plan, const PaperCell *cell, const char *path) {
+  int there = !access(path, F_OK);
+  if (there && !is_cut(path)) return BFM_OK;
+  Folder folder;
+  TRY(folder_name(&folder, plan->settings.data));
+  TRY(folder_make(&folder));
+  char given[128];
+  snprintf(given, sizeof given, "{\"with\": \"%s\", \"steps\": %" PRId64 "}", cell->data,
+           plan->settings.data_steps);
+  CollectPlan collect = {.env = there ? NULL : cell->domain,
+                         .path = path,
+                         .given = there ? "{}" : given,
+                         .resume = there,
+                         .quiet = plan->quiet,
+                         .stop = plan->stop};
+  say(plan, "collect %s", path);
+  Collection *collection;
+  TRY(collection_open(&collection, &collect));
+  int status = collection_run(collection);
+  collection_close(collection);
+  return status;
+}
+
+// ---------------------------------- a training run -----------------------------------------------
+
+// seeds first … first + count - 1 of a cell
+typedef struct {
+  const PaperPlan *plan;
+  const PaperCell *cell;
+  int64_t steps, episodes, first, count;
+  char more[PAPER_TEXT];  // "preset=small batch=64"
+  char data[PATH_MAX - 256], folder[PATH_MAX - 256];
+} Run;
+
+// options beside the table's, as the ledger notes them: not where it ran, nor its seeds
+static void describe_more(const cJSON *options, char *out, size_t size) {
+  static const char *const left_out[] = {"device", "threads", "seed", "seeds"};
+  *out = 0;
+  const cJSON *item;
+  cJSON_ArrayForEach(item, options) {
+    int skip = 0;
+    for (size_t i = 0; i < sizeof left_out / sizeof *left_out; i++) {
+      skip |= !strcmp(left_out[i], item->string);
+    }
+    size_t at = strlen(out);
+    if (!skip && cJSON_IsString(item)) {
+      snprintf(out + at, size - at, "%s%s=%s", at ? " " : "", item->string, item->valuestring);
+    }
+  }
+}
+
+// a name for a folder, of letters, digits and dashes; other options than the table's as a checksum
+static void name_folder(const Run *r, char *out, size_t size) {
+  char name[2 * PAPER_TEXT], more[16] = "";
+  if (*r->more) {
+    unsigned sum = (unsigned)crc32_z(0, (const unsigned char *)r->more, strlen(r->more));
+    snprintf(more, sizeof more, "-%08x", sum);
+  }
+  snprintf(name, sizeof name, "%s%s-%" PRId64 "-seed%" PRId64 "x%" PRId64, r->cell->run, more,
+           r->steps, r->first, r->count);
+  for (char *c = name; *c; c++) {
+    if (*c == ' ' || *c == '=') *c = '-';
+  }
+  snprintf(out, size, "%s/%s", r->plan->settings.runs, name);
+}
+
+static char *agent_options_of(const Run *r) {
+  cJSON *options = cJSON_Parse(r->plan->options ? r->plan->options : "{}");
+  const char *table_options = strchr(strchr(r->cell->run, ' ') + 1, ' ') + 1;
+  int bad = recipe_add(table_options, options);
+  char number[32];
+  const struct {
+    const char *name;
+    int64_t value;
+  } seeds[] = {{"seed", r->first}, {"seeds", r->count}};
+  for (int i = 0; i < 2; i++) {
+    snprintf(number, sizeof number, "%" PRId64, seeds[i].value);
+    cJSON_DeleteItemFromObject(options, seeds[i].name);
+    cJSON_AddStringToObject(options, seeds[i].name, number);
+  }
+  char *text = bad ? NULL : cJSON_PrintUnformatted(options);
+  cJSON_Delete(options);
+  return text;
+}
+
+// what the ledger says of a run beside its returns
+typedef struct {
+  int64_t transitions;
+  double seconds;
+  char device[64], *config;
+} Trained;
+
+static int train(const Run *r, Trained *done) {
+  const PaperSettings *s = &r->plan->settings;
+  char state[PATH_MAX], settings[512];
+  snprintf(state, sizeof state, "%s/state.safetensors", r->folder);
+  snprintf(settings, sizeof settings,
+           "{\"steps\": %" PRId64 ", \"eval-every\": %" PRId64 ", \"eval-episodes\": %" PRId64
+           ", \"eval-steps\": %" PRId64 ", \"eval-es\": \"both\", \"env\": \"%s\"}",
+           r->steps, s->eval_every ? s->eval_every : r->steps, r->episodes, s->eval_steps,
+           r->cell->domain);
+  char *options = agent_options_of(r);
+  if (!options) return bfm_fail(BFM_NO_MEMORY, "no memory for the options");
+  const char *data = r->data;
+  int resume = !access(state, F_OK);
+  TrainPlan plan = {.data = &data,
+                    .data_count = 1,
+                    .folder = r->folder,
+                    .settings = settings,
+                    .options = resume ? NULL : options,
+                    .resume = resume,
+                    .quiet = r->plan->quiet,
+                    .stop = r->plan->stop};
+  Training training;
+  int status = training_open(&training, &plan);
+  free(options);
+  TRY(status);
+  status = training_run(&training);
+  *done = (Trained){.transitions = training.transitions,
+                    .seconds = training.before + training.seconds,
+                    .config = bfm_agent_options(training.agent)};
+  snprintf(done->device, sizeof done->device, "%s", training.agent->ops->name);
+  training_close(&training);
+  return status;
+}
+
+// ---------------------------------- the ledger ---------------------------------------------------
+
+// a line a seed and es, from the evaluation of the last step
+static cJSON *ledger_line(const Run *r, const EvalLog *evals, int64_t seed, int64_t es) {
+  cJSON *line = cJSON_CreateObject();
+  cJSON_AddStringToObject(line, "run", r->cell->run);
+  cJSON_AddStringToObject(line, "more", r->more);
+  cJSON_AddNumberToObject(line, "seed", (double)seed);
+  cJSON_AddNumberToObject(line, "steps", (double)r->steps);
+  cJSON_AddNumberToObject(line, "es", (double)es);
+  cJSON_AddNumberToObject(line, "episodes", (double)r->episodes);
+  cJSON *returns = cJSON_AddObjectToObject(line, "returns");
+  for (int i = 0; i < evals->count; i++) {
+    const EvalLine *l = &evals->lines[i];
+    if (l->step != r->steps || l->seed != seed || l->es != es) continue;
+    cJSON_AddNumberToObject(returns, l->task, l->mean);
+  }
+  return line;
+}
+
+static int write_lines(const Run *r, const Trained *done) {
+  Folder results;
+  EvalLog evals;
+  TRY(folder_name(&results, r->plan->settings.results));
+  TRY(folder_make(&results));
+  TRY(evals_read(&evals, r->folder, r->steps));
+  cJSON *lines = cJSON_CreateArray();
+  for (int64_t seed = r->first; seed < r->first + r->count; seed++) {
+    for (int i = 0; i < evals.count; i++) {
+      // the first task of each es begins a line
+      const EvalLine *l = &evals.lines[i];
+      int first = l->step == r->steps && l->seed == seed;
+      for (int k = 0; k < i && first; k++) {
+        const EvalLine *m = &evals.lines[k];
+        first = m->step != l->step || m->seed != l->seed || m->es != l->es;
+      }
+      if (!first) continue;
+      cJSON *line = ledger_line(r, &evals, seed, l->es);
+      cJSON_AddNumberToObject(line, "transitions", (double)done->transitions);
+      cJSON_AddNumberToObject(line, "seconds", round(1e3 * done->seconds) / 1e3);
+      cJSON_AddStringToObject(line, "device", done->device);
+      ledger_sign(line);
+      cJSON_AddItemToObject(line, "config", cJSON_Parse(done->config));
+      cJSON_AddItemToArray(lines, line);
+    }
+  }
+  int status = cJSON_GetArraySize(lines) ? ledger_append(results.path, lines)
+                                         : bfm_fail(BFM_BAD_FILE, "%s has no evaluation of step %" PRId64,
+                                                    r->folder, r->steps);
+  cJSON_Delete(lines);
+  evals_free(&evals);
+  return status;
+}
+
+// ---------------------------------- a table ------------------------------------------------------
+
+static int run_cell(const PaperPlan *plan, const PaperCell *cell) {
+  const PaperSettings *s = &plan->settings;
+  const PaperTable *table = plan->table;
+  Run r = {.plan = plan,
+           .cell = cell,
+           .steps = s->steps ? s->steps : table->steps,
+           .episodes = s->episodes ? s->episodes : table->episodes};
+  cJSON *more = cJSON_Parse(plan->options ? plan->options : "{}");
+  describe_more(more, r.more, sizeof r.more);
+  cJSON_Delete(more);
+
+  // seeds are done in their order: those missing are the last ones
+  int64_t seeds = s->seeds ? s->seeds : table->seeds;
+  Ledger ledger;
+  TRY(ledger_read(&ledger, s->results));
+  while (r.first < seeds && ledger_find(&ledger, cell->run, r.more, r.first, r.steps, r.episodes)) {
+    r.first++;
+  }
+  ledger_free(&ledger);
+  if (r.first == seeds) {
+    say(plan, "done    %s: %s", cell->method->method, cell->run);
+    return BFM_OK;
+  }
+  r.count = seeds - r.first;
+  snprintf(r.data, sizeof r.data, "%s/%s-%s.h5", s->data, cell->domain, cell->data);
+  name_folder(&r, r.folder, sizeof r.folder);
+  TRY(make_data(plan, cell, r.data));
+  say(plan, "train   %s: %s%s%s, %" PRId64 " seeds, %" PRId64 " steps", cell->method->method,
+      cell->run, *r.more ? " " : "", r.more, r.count, r.steps);
+  Trained done = {.config = NULL};
+  int status = train(&r, &done);
+  if (!status) status = write_lines(&r, &done);
+  free(done.config);
+  return status;
+}
+
+// a cell that diverges is said and left; the others go on
+int paper_run(const PaperPlan *plan) {
+  PaperCell cell;
+  int matching = 0, diverged = 0;
+  for (int i = 0; paper_cell_at(plan->table, i, &cell); i++) {
+    if (!paper_cell_matches(&cell, plan->settings.filter)) continue;
+    matching++;
+    int status = run_cell(plan, &cell);
+    if (status == BFM_DIVERGED) {
+      say(plan, "failed  %s", bfm_error());
+      diverged++;
+      continue;
+    }
+    TRY(status);
+  }
+  if (!matching) {
+    return bfm_fail(BFM_BAD_ARGUMENT, "no cell of the table %s has \"%s\": bfm paper list %s shows them",
+                    plan->table->name, plan->settings.filter, plan->table->name);
+  }
+  if (!diverged) return BFM_OK;
+  return bfm_fail(BFM_DIVERGED, "%d of %d cells diverged and are not in the ledger", diverged, matching);
+}

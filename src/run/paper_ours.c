@@ -1,0 +1,80 @@
+// Our numbers beside the paper's: means over seeds of what the ledger has.
+
+#include <math.h>
+#include <string.h>
+
+#include "envs/tasks.h"
+#include "run/paper.h"
+
+#define MAX_SEEDS 64
+
+// a line of the cell's run, with evaluation-based sampling on or off as the method has it
+static int is_ours(const LedgerLine *line, const PaperCell *cell) {
+  return !strcmp(line->run, cell->run) && (line->es > 0) == cell->method->es;
+}
+
+// whether a comes before b
+static int is_better(const LedgerLine *a, const LedgerLine *b) {
+  if (!*a->more != !*b->more) return !*a->more;
+  return a->steps > b->steps;
+}
+
+static const LedgerLine *best_line(const Ledger *ledger, const PaperCell *cell) {
+  const LedgerLine *best = NULL;
+  for (int i = 0; i < ledger->count; i++) {
+    const LedgerLine *line = &ledger->lines[i];
+    if (is_ours(line, cell) && (!best || is_better(line, best))) best = line;
+  }
+  return best;
+}
+
+static int in_group(const Task *task, const char *group) {
+  if (!strcmp(group, "in")) return task->kind == TASK_KNOWN;
+  if (!strcmp(group, "new")) return task->kind == TASK_NEW;
+  return !strcmp(group, "all") && task->kind != TASK_PROMPT;
+}
+
+// a task's return, or the mean of a group's; NaN: not all are there
+static double value_of(const LedgerLine *line, const PaperCell *cell, const char *name) {
+  const cJSON *item = cJSON_GetObjectItemCaseSensitive(line->returns, name);
+  if (cJSON_IsNumber(item)) return paper_score(cell, item->valuedouble);
+  double sum = 0;
+  int count = 0;
+  const Task *task;
+  for (int i = 0; (task = task_at(cell->domain, i)); i++) {
+    if (!in_group(task, name)) continue;
+    item = cJSON_GetObjectItemCaseSensitive(line->returns, task->name);
+    sum += cJSON_IsNumber(item) ? paper_score(cell, item->valuedouble) : NAN;
+    count++;
+  }
+  return count ? sum / count : NAN;
+}
+
+int paper_ours(const Ledger *ledger, const PaperCell *cell, const char *task, PaperOurs *ours) {
+  const LedgerLine *best = best_line(ledger, cell);
+  if (!best) return 0;
+  *ours = (PaperOurs){.steps = best->steps, .episodes = best->episodes, .more = best->more};
+  int64_t seeds[MAX_SEEDS];
+  double values[MAX_SEEDS];
+  for (int i = 0; i < ledger->count; i++) {
+    const LedgerLine *line = &ledger->lines[i];
+    if (!is_ours(line, cell) || line->steps != best->steps || strcmp(line->more, best->more)) continue;
+    double value = value_of(line, cell, task);
+    if (isnan(value)) continue;
+    // a seed that was done again counts as it was last
+    int k = 0;
+    while (k < ours->seeds && seeds[k] != line->seed) k++;
+    if (k == MAX_SEEDS) continue;
+    if (k == ours->seeds) ours->seeds++;
+    seeds[k] = line->seed;
+    values[k] = value;
+    if (line->episodes < ours->episodes) ours->episodes = line->episodes;
+  }
+  if (!ours->seeds) return 0;
+  for (int k = 0; k < ours->seeds; k++) ours->mean += values[k] / ours->seeds;
+  for (int k = 0; k < ours->seeds; k++) {
+    ours->std += (values[k] - ours->mean) * (values[k] - ours->mean) / ours->seeds;
+  }
+  ours->std = sqrt(ours->std);
+  return 1;
+}

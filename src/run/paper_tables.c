@@ -1,0 +1,288 @@
+// The paper's tables, and the numbers it has for them.
+
+#include <errno.h>
+#include <limits.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/nearest.h"
+#include "run/paper.h"
+
+#define DMC "walker cheetah quadruped"
+#define MILLION 1000000
+
+// the paper does not say its steps: a million, as the code it builds on has
+static const PaperTable tables[] = {
+    {"rnd", "locomotion on RND data", "rnd", DMC, "rnd", MILLION, 5, 100},
+    {"mood", "locomotion on MOOD data", "mood", DMC " humanoid", "mood", MILLION, 5, 100},
+    {"ablations", "parts of FB-AW, on MOOD data", "ablations", DMC " humanoid", "mood", MILLION, 5, 100},
+    {"jaco-64", "the arm, d 64, on RND data", "jaco-64", "jaco", "rnd", MILLION, 5, 100},
+    {"jaco-128", "the arm, d 128", "jaco-128", "jaco", "rnd", MILLION, 5, 100},
+    {"jaco-256", "the arm, d 256", "jaco-256", "jaco", "rnd", MILLION, 5, 100},
+    {"d4rl", "D4RL's locomotion, normalized", "d4rl", "halfcheetah hopper walker2d",
+     "d4rl-medium d4rl-medium-replay d4rl-medium-expert", MILLION, 5, 100},
+    {"dims", "length d of z, on MOOD data (a figure)", NULL, DMC, "mood", MILLION, 5, 100},
+    {"blocks", "blocks of FB-AWARE, on MOOD data (a figure)", NULL, DMC, "mood", MILLION, 5, 100},
+    {"jaco-blocks", "blocks and d for the arm (a figure)", NULL, "jaco", "rnd", MILLION, 5, 100},
+    {"z", "z in a batch, norm of B, share of z from B (figures)", NULL, DMC, "mood", MILLION, 5, 100},
+    {"es", "FB-AW with and without evaluation-based sampling (a figure)", NULL, DMC " humanoid",
+     "mood", MILLION, 5, 100},
+    {"first", "not in the paper: a look at the whole path, for a CPU", NULL, "point_mass", "random",
+     20000, 2, 20},
+};
+#define TABLE_COUNT ((int)(sizeof tables / sizeof *tables))
+
+#define FB "algo=fb"
+#define FB_AW "algo=fb-aw"
+#define FB_ARE(K) "algo=fb-are blocks=" #K
+#define FB_AWARE(K) "algo=fb-aware blocks=" #K
+#define VANILLA " target=min ensemble=shared"
+
+static const PaperMethod methods[] = {
+    {"rnd", "LAP", "algo=lap", 0},
+    {"rnd", "LAP-AW", "algo=lap-aw", 1},
+    {"rnd", "FB-AW", FB_AW, 1},
+    {"rnd", "FB", FB, 0},
+    {"rnd", "FB-ARE (4)", FB_ARE(4), 0},
+    {"rnd", "FB-ARE (8)", FB_ARE(8), 0},
+
+    {"mood", "FB", FB, 0},
+    {"mood", "FB-AW", FB_AW, 1},
+    {"mood", "FB-AWARE (4)", FB_AWARE(4), 1},
+    {"mood", "FB-AWARE (8)", FB_AWARE(8), 1},
+    {"mood", "LAP-AW", "algo=lap-aw", 1},
+
+    {"ablations", "Vanilla FB", FB VANILLA, 0},
+    {"ablations", "FB (fully par. + no min.)", FB, 0},
+    {"ablations", "FB-AW (no fully par. + min.)", FB_AW VANILLA, 1},
+    {"ablations", "FB-AW (WIS)", FB_AW " weights=wis", 1},
+    {"ablations", "FB-AW", FB_AW, 1},
+
+#define JACO(D)                                                 \
+  {"jaco-" #D, "FB", FB " d=" #D, 0},                           \
+  {"jaco-" #D, "FB-AW", FB_AW " d=" #D, 1},                     \
+  {"jaco-" #D, "FB-AWARE (4)", FB_AWARE(4) " d=" #D, 1},        \
+  {"jaco-" #D, "FB-AWARE (8)", FB_AWARE(8) " d=" #D, 1},        \
+  {"jaco-" #D, "LAP-AW", "algo=lap-aw d=" #D, 1}
+    JACO(64),
+    JACO(128),
+    JACO(256),
+
+    {"d4rl", "FB", FB, 0},
+    {"d4rl", "FB-AW", FB_AW, 1},
+    {"d4rl", "FB-AWARE", FB_AWARE(8), 1},
+
+#define DIMS(D)                                                  \
+  {"dims", "FB-AW d " #D, FB_AW " d=" #D, 1},                    \
+  {"dims", "FB-AWARE (8) d " #D, FB_AWARE(8) " d=" #D, 1}
+    DIMS(32),
+    DIMS(64),
+    DIMS(128),
+    DIMS(256),
+
+#define BLOCKS(K) {"blocks", "FB-AWARE (" #K ")", FB_AWARE(K), 1}
+    BLOCKS(1),
+    BLOCKS(2),
+    BLOCKS(4),
+    BLOCKS(8),
+    BLOCKS(16),
+
+#define JACO_BLOCKS(D)                                                           \
+  {"jaco-blocks", "FB-AW d " #D, FB_AW " d=" #D, 1},                             \
+  {"jaco-blocks", "FB-AWARE (2) d " #D, FB_AWARE(2) " d=" #D, 1},                \
+  {"jaco-blocks", "FB-AWARE (4) d " #D, FB_AWARE(4) " d=" #D, 1},                \
+  {"jaco-blocks", "FB-AWARE (8) d " #D, FB_AWARE(8) " d=" #D, 1}
+    JACO_BLOCKS(64),
+    JACO_BLOCKS(128),
+    JACO_BLOCKS(256),
+
+    {"z", "FB-AW", FB_AW, 1},
+    {"z", "FB-AW, one z a batch", FB_AW " z-groups=1", 1},
+    {"z", "FB-AW, B as it is", FB_AW " b-norm=off", 1},
+    {"z", "FB-AW, Gaussian z", FB_AW " z-mix=0", 1},
+    {"z", "FB-AWARE (8)", FB_AWARE(8), 1},
+    {"z", "FB-AWARE (8), B as it is", FB_AWARE(8) " b-norm=off", 1},
+    {"z", "FB-AWARE (8), Gaussian z", FB_AWARE(8) " z-mix=0", 1},
+
+    {"es", "FB-AW, policy's mean", FB_AW, 0},
+    {"es", "FB-AW, ES", FB_AW, 1},
+
+    {"first", "FB", FB, 0},
+    {"first", "FB-AW", FB_AW, 1},
+    {"first", "FB-AWARE (4)", FB_AWARE(4), 1},
+};
+#define METHOD_COUNT ((int)(sizeof methods / sizeof *methods))
+
+// where a table's method does not say d itself
+static const struct {
+  const char *domain, *options;
+} domain_options[] = {{"humanoid", "d=128"}, {"", "d=64"}};
+
+// ---------------------------------- looking them up ----------------------------------------------
+
+const PaperTable *paper_table_at(int i) { return i < TABLE_COUNT ? &tables[i] : NULL; }
+
+int paper_table_find(const PaperTable **table, const char *name) {
+  Nearest nearest = {.word = name};
+  for (int i = 0; i < TABLE_COUNT; i++) {
+    *table = &tables[i];
+    if (!strcmp(tables[i].name, name)) return BFM_OK;
+    nearest_try(&nearest, tables[i].name);
+  }
+  *table = NULL;
+  if (nearest.best) {
+    return bfm_fail(BFM_BAD_ARGUMENT, "there is no table \"%.64s\"; did you mean %s?", name,
+                    nearest.best);
+  }
+  return bfm_fail(BFM_BAD_ARGUMENT, "there is no table \"%.64s\"; bfm paper list shows them", name);
+}
+
+const PaperMethod *paper_method_at(const PaperTable *table, int index) {
+  for (int i = 0; i < METHOD_COUNT; i++) {
+    if (!strcmp(methods[i].table, table->name) && index-- == 0) return &methods[i];
+  }
+  return NULL;
+}
+
+// word number i of words; 0 after the last
+static int word_at(const char *words, int i, char *out, size_t size) {
+  while (i-- > 0) {
+    words += strcspn(words, " ");
+    words += strspn(words, " ");
+  }
+  int length = (int)strcspn(words, " ");
+  snprintf(out, size, "%.*s", length, words);
+  return length > 0;
+}
+
+static int count_words(const char *words) {
+  char word[64];
+  int count = 0;
+  while (word_at(words, count, word, sizeof word)) count++;
+  return count;
+}
+
+int paper_cell_at(const PaperTable *table, int i, PaperCell *cell) {
+  int method_count = 0, data_count = count_words(table->data);
+  while (paper_method_at(table, method_count)) method_count++;
+  *cell = (PaperCell){.table = table, .method = paper_method_at(table, i % method_count)};
+  int group = i / method_count;
+  if (!word_at(table->domains, group / data_count, cell->domain, sizeof cell->domain)) return 0;
+  word_at(table->data, group % data_count, cell->data, sizeof cell->data);
+
+  int k = 0;
+  while (*domain_options[k].domain && strcmp(domain_options[k].domain, cell->domain)) k++;
+  const char *more = strstr(cell->method->options, " d=") ? "" : domain_options[k].options;
+  snprintf(cell->run, sizeof cell->run, "%s %s %s%s%s", cell->domain, cell->data,
+           cell->method->options, *more ? " " : "", more);
+  return 1;
+}
+
+int paper_cell_matches(const PaperCell *cell, const char *filter) {
+  char word[64];
+  for (int i = 0; word_at(filter, i, word, sizeof word); i++) {
+    if (strcmp(word, cell->domain) && strcmp(word, cell->data) && !strstr(cell->method->method, word)) {
+      return 0;
+    }
+  }
+  return 1;
+}
+
+// ---------------------------------- numbers ------------------------------------------------------
+
+// a line "domain,task,method,mean,std"; std may be missing
+static int parse_number(char *line, PaperNumber *number) {
+  char *field[5];
+  for (int i = 0; i < 5; i++) {
+    field[i] = strsep(&line, ",\n");
+    if (!field[i]) return 0;
+  }
+  snprintf(number->domain, sizeof number->domain, "%s", field[0]);
+  snprintf(number->task, sizeof number->task, "%s", field[1]);
+  snprintf(number->method, sizeof number->method, "%s", field[2]);
+  char *end;
+  number->mean = strtod(field[3], &end);
+  if (end == field[3]) return 0;
+  number->std = strtod(field[4], &end);
+  if (end == field[4]) number->std = NAN;
+  return 1;
+}
+
+int paper_numbers_read(PaperNumbers *all, const PaperTable *table, const char *results) {
+  *all = (PaperNumbers){.count = 0};
+  if (!table->numbers) return BFM_OK;
+  char path[PATH_MAX], *line = NULL;
+  size_t size = 0;
+  snprintf(path, sizeof path, "%s/paper/%s.csv", results, table->numbers);
+  FILE *file = fopen(path, "r");
+  if (!file) {
+    return bfm_fail(BFM_IO, "cannot open the paper's numbers, %s: %s; --results names their folder",
+                    path, strerror(errno));
+  }
+  int room = 0, status = BFM_OK;
+  PaperNumber number;
+  for (int at = 0; !status && getline(&line, &size, file) > 0; at++) {
+    if (!at) continue;  // the names of the columns
+    if (!parse_number(line, &number)) {
+      status = bfm_fail(BFM_BAD_FILE, "%s: line %d is not domain,task,method,mean,std", path, at + 1);
+      break;
+    }
+    if (all->count == room) {
+      room = room ? 2 * room : 64;
+      PaperNumber *more = realloc(all->numbers, room * sizeof *more);
+      if (!more) {
+        status = bfm_fail(BFM_NO_MEMORY, "no memory for the numbers of %s", path);
+        break;
+      }
+      all->numbers = more;
+    }
+    all->numbers[all->count++] = number;
+  }
+  free(line);
+  fclose(file);
+  if (status) paper_numbers_free(all);
+  return status;
+}
+
+void paper_numbers_free(PaperNumbers *all) {
+  free(all->numbers);
+  *all = (PaperNumbers){.count = 0};
+}
+
+// D4RL's datasets are the paper's tasks: halfcheetah, d4rl-medium → halfcheetah-medium-v2
+static int is_d4rl(const PaperCell *cell) { return !strncmp(cell->data, "d4rl-", 5); }
+
+const PaperNumber *paper_number(const PaperNumbers *all, const PaperCell *cell, const char *task) {
+  char name[PAPER_TEXT];
+  const char *domain = is_d4rl(cell) ? "d4rl" : cell->domain;
+  if (is_d4rl(cell) && strcmp(task, "run") && strcmp(task, "in")) return NULL;
+  if (is_d4rl(cell))
+    snprintf(name, sizeof name, "%s-%s-v2", cell->domain, cell->data + 5);
+  else
+    snprintf(name, sizeof name, "%s", task);
+  for (int i = 0; i < all->count; i++) {
+    const PaperNumber *n = &all->numbers[i];
+    if (!strcmp(n->domain, domain) && !strcmp(n->task, name) &&
+        !strcmp(n->method, cell->method->method)) {
+      return n;
+    }
+  }
+  return NULL;
+}
+
+// returns of a random and of an expert policy, D4RL's
+static const struct {
+  const char *domain;
+  double low, high;
+} references[] = {{"halfcheetah", -280.178953, 12135.0},
+                  {"hopper", -20.272305, 3234.3},
+                  {"walker2d", 1.629008, 4592.3}};
+
+double paper_score(const PaperCell *cell, double value) {
+  for (size_t i = 0; i < sizeof references / sizeof *references; i++) {
+    if (strcmp(references[i].domain, cell->domain)) continue;
+    return 100 * (value - references[i].low) / (references[i].high - references[i].low);
+  }
+  return value;
+}

@@ -1,0 +1,154 @@
+"""bfm paper: the tables, a ledger that grows run by run, and what is cut and gone on with."""
+import json
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from conftest import BFM, HERE, ROOT, refused, run
+
+# --d and --blocks are the table's where they are not given
+TINY = [*HERE, "--d", "8", "--batch", "16", "--hidden", "16", "--feat", "8", "--b-hidden", "16",
+        "--z-pool", "4", "--es", "2", "--steps", "20", "--data-steps", "500", "--episodes", "2",
+        "--eval-steps", "5"]
+TASKS = {"easy", "reach_top_left", "reach_top_right", "reach_bottom_left", "reach_bottom_right"}
+
+
+def places(folder):
+  return ["--data", folder / "data", "--runs", folder / "runs", "--results", folder / "results"]
+
+
+def paper(folder, action, *more):
+  process = run("paper", action, *more, *places(folder))
+  assert process.returncode == 0, process.stderr
+  return process.stdout
+
+
+def ledger(folder):
+  path = folder / "results" / "ledger.jsonl"
+  return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory):
+  """The quick table, run with two seeds."""
+  folder = tmp_path_factory.mktemp("paper")
+  paper(folder, "run", "first", *TINY, "--seeds", 2)
+  return folder
+
+
+def returns(lines):
+  return {(x["run"], x["seed"], x["es"]): x["returns"] for x in lines}
+
+
+def test_all_tables_are_listed():
+  process = run("paper", "list")
+  for table in ("rnd", "mood", "ablations", "jaco-128", "d4rl", "dims", "blocks", "first"):
+    assert any(line.startswith(table + " ") for line in process.stdout.splitlines())
+  cells = run("paper", "list", "mood", "--filter", "humanoid").stdout.splitlines()
+  assert len(cells) == 5 and all("d=128" in line for line in cells)
+
+
+def test_a_run_has_a_line_a_seed_and_es(done):
+  lines = ledger(done)
+  assert len(lines) == 3 * 2 * 2 == len(returns(lines))
+  for line in lines:
+    assert set(line["returns"]) == TASKS
+    assert line["steps"] == 20 and line["transitions"] == 500 and line["episodes"] == 2
+    assert line["config"]["d"] == 8 and line["seconds"] > 0 and line["machine"] and line["time"]
+    assert {"commit", "version", "device", "more"} <= set(line)
+
+
+def test_what_is_done_is_not_done_again(done):
+  before = (done / "results" / "ledger.jsonl").read_bytes()
+  said = paper(done, "run", "first", *TINY, "--seeds", 2)
+  assert said.count("done ") == 3 and "train" not in said
+  assert (done / "results" / "ledger.jsonl").read_bytes() == before
+
+
+def test_more_seeds_add_those_missing(done, tmp_path):
+  shutil.copytree(done, tmp_path / "more")
+  said = paper(tmp_path / "more", "run", "first", *TINY, "--seeds", 3, "--filter", "FB-AW")
+  assert said.count("1 seeds") == 2  # FB-AW and FB-AWARE (4)
+  assert {x["seed"] for x in ledger(tmp_path / "more") if "fb-aw " in x["run"]} == {0, 1, 2}
+
+
+@pytest.mark.parametrize("end, wait", [(signal.SIGINT, "pending.0*"), (signal.SIGKILL, "run.json"),
+                                       (signal.SIGKILL, "best.1*")])
+def test_a_table_that_was_cut_goes_on_and_loses_nothing(end, wait, done, tmp_path):
+  command = [BFM, "paper", "run", "first", *TINY, "--seeds", "2", *map(str, places(tmp_path))]
+  process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+  while not list(tmp_path.glob("runs/*aw-d*/" + wait)) and process.poll() is None:
+    time.sleep(0.001)
+  process.send_signal(end)
+  process.wait()
+  early = ledger(tmp_path)
+  said = paper(tmp_path, "run", "first", *TINY, "--seeds", 2)
+  assert "done    FB: " in said
+  assert ledger(tmp_path)[:len(early)] == early
+  assert returns(ledger(tmp_path)) == returns(ledger(done))
+
+
+def test_a_line_that_was_cut_is_left_out(done, tmp_path):
+  shutil.copytree(done, tmp_path / "cut")
+  path = tmp_path / "cut" / "results" / "ledger.jsonl"
+  lines = path.read_text().splitlines(keepends=True)
+  path.write_text("".join(lines[:-4]) + lines[-4][:40])
+  paper(tmp_path / "cut", "run", "first", *TINY, "--seeds", 2)
+  text = path.read_text().splitlines()
+  assert len(text) == len(lines) + 1 and text[-5] == lines[-4][:40]
+
+
+def test_ours_stand_beside_the_papers(tmp_path):
+  results = tmp_path / "results"
+  shutil.copytree(ROOT / "results" / "paper", results / "paper")
+  lines = [{"run": "walker mood algo=fb-aw d=64", "more": "", "seed": seed, "steps": 300000, "es": es,
+            "episodes": 100, "returns": dict.fromkeys("stand walk run spin".split(), value + es)}
+           for seed, value in enumerate((700, 720)) for es in (0, 32)]
+  (results / "ledger.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+  text = run("paper", "show", "mood", "--filter", "walker", "--results", results).stdout
+  row = next(line for line in text.splitlines() if line.startswith("in "))
+  assert "742 ±10 a" in row and "849" in row and "607" in row
+  assert "a  300k of 1M steps, 2 of 5 seeds" in text
+  assert "5 of the paper's 190 numbers" in text
+  numbers = [json.loads(x) for x in
+             run("paper", "show", "mood", "--json", "--results", results).stdout.splitlines()]
+  assert sum("paper" in x for x in numbers) == 190 and sum("ours" in x for x in numbers) == 5
+  if shutil.which("gnuplot"):
+    assert run("paper", "plot", "mood", "--results", results).returncode == 0
+    assert (results / "mood.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_d4rl_is_normalized(tmp_path):
+  results = tmp_path / "results"
+  shutil.copytree(ROOT / "results" / "paper", results / "paper")
+  line = {"run": "hopper d4rl-medium algo=fb d=64", "more": "", "seed": 0, "steps": 1, "es": 0,
+          "episodes": 1, "returns": {"run": 3234.3}}
+  (results / "ledger.jsonl").write_text(json.dumps(line) + "\n")
+  text = run("paper", "show", "d4rl", "--filter", "hopper d4rl-medium", "--results", results).stdout
+  assert "100 ±0" in text
+
+
+def test_the_papers_numbers_are_all_there():
+  count = sum(len(path.read_text().splitlines()) - 1 for path in (ROOT / "results/paper").glob("*.csv"))
+  assert count == 829
+
+
+@pytest.mark.parametrize("arguments, part", [
+    (["run"], "name a table"),
+    (["run", "mod"], "did you mean mood"),
+    (["shw", "mood"], "did you mean show"),
+    (["run", "first", "--filter", "wolker"], "no cell"),
+    (["run", "first", "--steps", "x"], "steps"),
+    (["show", "mood", "--results", "/nonexistent"], "cannot open"),
+])
+def test_refusals(arguments, part, tmp_path):
+  assert part in refused("paper", *arguments, cwd=tmp_path)
+  assert not list(tmp_path.iterdir())
+
+
+def test_a_damaged_ledger_is_refused(tmp_path):
+  Path(tmp_path / "ledger.jsonl").write_text('{"run": 3}\n')
+  assert "line 1" in refused("paper", "run", "first", "--results", tmp_path, cwd=tmp_path)
