@@ -326,7 +326,8 @@ int collection_run(Collection *c) {
   }
   TRY(open_log(c));
   Progress progress;
-  progress_start(&progress, "collect", "steps", c->rows, c->options.steps, c->plan.quiet);
+  const char *what = c->crew.learner && c->crew.kind->levels ? "train" : "collect";
+  progress_start(&progress, what, "steps", c->rows, c->options.steps, c->plan.quiet);
   c->start = seconds_now();
   int status = collect(c, &progress);
   c->seconds = seconds_now() - c->start;

@@ -152,11 +152,12 @@ static void set_range(Crew *c, const bfm_env *env) {
 }
 
 static int read_policy(Crew *c, int t, const char *path) {
-  cJSON *machine = cJSON_CreateObject();
-  cJSON_AddStringToObject(machine, "device", c->options->learner.device);
-  cJSON_AddNumberToObject(machine, "threads", (double)c->options->threads);
-  char *given = cJSON_PrintUnformatted(machine);
-  cJSON_Delete(machine);
+  cJSON *options = cJSON_CreateObject();
+  cJSON_AddStringToObject(options, "device", c->options->learner.device);
+  cJSON_AddNumberToObject(options, "threads", (double)c->options->threads);
+  cJSON_AddNumberToObject(options, "sigma", c->options->learner.sigma);
+  char *given = cJSON_PrintUnformatted(options);
+  cJSON_Delete(options);
   if (!given) return bfm_fail(BFM_NO_MEMORY, "no memory for a policy");
   int status = bfm_explorer_load(&c->policies[t], path, c->envs, given);
   free(given);
@@ -273,8 +274,7 @@ int crew_simulate(Crew *c, bfm_env *env, const double *actions, double *rewards)
 int crew_learn(Crew *c, int64_t at) {
   if (!c->learner) return BFM_OK;
   const ExplorerOptions *options = explorer_options_of(c->learner);
-  int64_t seen = at * c->envs;  // of each agent
-  if (seen < options->random_steps || seen <= options->nstep * c->envs) return BFM_OK;
+  if (at * c->envs < options->random_steps || c->slots <= options->nstep) return BFM_OK;
   c->due += c->options->updates * c->envs;
   int64_t updates = (int64_t)c->due;
   c->due -= (double)updates;
@@ -292,6 +292,11 @@ static void put_row(float *row, int64_t obs_dim, int64_t act_dim, const float *o
   row[obs_dim] = (float)last;
 }
 
+static int add_slot(Crew *c) {
+  c->slots++;
+  return bfm_explorer_add(c->learner, c->rows);
+}
+
 int crew_add(Crew *c, const Moment *m) {
   if (!c->learner) return BFM_OK;
   int64_t o = c->sizes.obs_dim, a = c->sizes.act_dim, size = row_size(c);
@@ -305,7 +310,7 @@ int crew_add(Crew *c, const Moment *m) {
     put_row(row, o, a, c->obs + i * o, c->act + i * a, (float)m->rewards[i], discount, next,
             m->ended[i] != 0);
   }
-  return bfm_explorer_add(c->learner, c->rows);
+  return add_slot(c);
 }
 
 // ---------------------------------- remembering --------------------------------------------------
@@ -351,7 +356,7 @@ static int add_slots(Crew *c, const Dataset *data, const int64_t *index, int64_t
       put_row(c->rows + i * size, o, a, data->obs + r * o, data->act + r * a, data->rewards[r],
               data->discount[r], data->next_obs + r * o, broken || data->ends[r]);
     }
-    TRY(bfm_explorer_add(c->learner, c->rows));
+    TRY(add_slot(c));
   }
   return BFM_OK;
 }

@@ -34,6 +34,7 @@ typedef struct {
   bfm_env_sizes sizes;
   bfm_explorer *learner;             // all of them
   bfm_explorer *policies[CREW_MAX];  // or one each
+  int64_t slots;                     // control steps that the learners were told of
   double due;                        // updates, the last of them begun
   double *low, *high;                // [act] of random actions
   double busy;                       // seconds that simulating took
