@@ -1,0 +1,75 @@
+"""bfm eval: what models earn, in tables and in JSON."""
+import json
+import os
+import signal
+import subprocess
+
+import numpy as np
+import pytest
+from conftest import BFM, TINY, refused, run
+
+SHORT = ["--episodes", 3, "--steps", 5]
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+  """Two models of point_mass, of two seeds."""
+  folder = tmp_path_factory.mktemp("point_mass")
+  assert run("collect", "point_mass", "--steps", 1000, "-o", folder / "data.h5").returncode == 0
+  process = run("train", folder / "data.h5", *TINY, "--seeds", 2, "--steps", 5, "-o", folder / "run")
+  assert process.returncode == 0, process.stderr
+  return [folder / "run" / f"model.{seed}.safetensors" for seed in range(2)]
+
+
+def lines(*arguments):
+  process = run("eval", *arguments, "--json")
+  assert process.returncode == 0, process.stderr
+  return [json.loads(line) for line in process.stdout.splitlines()]
+
+
+def test_one_line_for_each_model_and_task(models):
+  found = lines(*models, *SHORT, "--tasks", "easy, x > 0", "--random")
+  assert [(line["model"], line["task"]) for line in found] == [
+      (str(model), task) for model in [*models, "random"] for task in ("easy", "x > 0")]
+  for line in found:
+    assert len(line["returns"]) == 3 and line["episodes"] == 3
+    assert line["mean"] == pytest.approx(np.mean(line["returns"]))
+    assert line["std"] == pytest.approx(np.std(line["returns"]))
+    assert 0 <= min(line["returns"]) and max(line["returns"]) <= 5
+
+
+def test_the_same_again_and_another_seed(models):
+  first, again, other = (lines(models[0], *SHORT, "--tasks", "x", "--seed", seed, "--es", 4)[0]
+                         for seed in (1, 1, 2))
+  assert first == again and first["returns"] != other["returns"]
+
+
+def test_tables(models):
+  one = run("eval", models[0], *SHORT, "--random").stdout
+  assert "easy" in one and "reach_top_left" in one and "random" in one and "over episodes" in one
+  two = run("eval", *models, *SHORT, "--tasks", "in").stdout
+  assert "over models" in two and str(models[1]) in two and "reach" not in two
+
+
+def test_refusals(models, tmp_path):
+  assert "easy" in refused("eval", models[0], *SHORT, "--tasks", "eesy")
+  assert "x +" in refused("eval", models[0], *SHORT, "--tasks", "x +")
+  assert "tasks" in refused("eval", models[0], "--tusks", "in")
+  assert "nowhere" in refused("eval", tmp_path / "nowhere")
+  assert "model" in refused("eval")
+  assert "state" in refused("eval", models[0].parent / "state.safetensors", *SHORT)
+
+
+def test_ctrl_c_ends_with_a_sentence(models):
+  process = subprocess.Popen([BFM, "eval", models[0], "--episodes", "1000", "--steps", "1000000"],
+                             stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+  try:  # the handlers are there before the first output could be
+    while "SigCgt" in (status := open(f"/proc/{process.pid}/status").read()):
+      caught = int(status.split("SigCgt:")[1].split()[0], 16)
+      if caught >> (signal.SIGINT - 1) & 1:
+        break
+    os.kill(process.pid, signal.SIGINT)
+    out, error = process.communicate(timeout=60)
+  finally:
+    process.kill()
+  assert process.returncode == 128 + signal.SIGINT and "stopped" in error and not out

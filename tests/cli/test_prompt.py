@@ -1,0 +1,158 @@
+"""bfm prompt and bfm export: from words, goals and demonstrations to z; smaller models."""
+import json
+
+import h5py
+import numpy as np
+import pytest
+from conftest import TINY, refused, run, write_dataset
+from safetensors import safe_open
+from safetensors.numpy import load_file, save_file
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+  """A dataset of point_mass and a model of it, in a folder."""
+  folder = tmp_path_factory.mktemp("point_mass")
+  assert run("collect", "point_mass", "--steps", 2000, "-o", folder / "data.h5").returncode == 0
+  process = run("train", folder / "data.h5", *TINY, "--steps", 20, "-o", folder / "run")
+  assert process.returncode == 0, process.stderr
+  return folder
+
+
+@pytest.fixture(scope="module")
+def model(folder):
+  return folder / "run" / "model.safetensors"
+
+
+def prompt(model, *arguments):
+  process = run("prompt", model, "--json", *arguments)
+  assert process.returncode == 0, process.stderr
+  return np.array(json.loads(process.stdout)["z"])
+
+
+# ---------------------------------- what is asked ------------------------------------------------
+
+
+def test_a_task_is_its_expression(model):
+  tasks = [json.loads(line) for line in run("tasks", "point_mass", "--json").stdout.splitlines()]
+  for task in tasks:
+    by_name, typed = (prompt(model, flag, task[key])
+                      for flag, key in (("--task", "task"), ("--reward", "reward")))
+    assert by_name.shape == (8,) and np.array_equal(by_name, typed)
+
+
+def test_rewards_differ_and_scale(model):
+  x, y = prompt(model, "--reward", "x"), prompt(model, "--reward", "y")
+  assert not np.allclose(x, y)
+  np.testing.assert_allclose(prompt(model, "--reward", "2*x")[:4], 2 * x[:4], rtol=1e-4, atol=1e-6)
+  assert not np.allclose(prompt(model, "--reward", "x", "--softmax", 0.1), x)
+
+
+def test_people_read_what_was_understood(model, tmp_path):
+  text = run("prompt", model, "--reward", "x > 0.1").stdout
+  assert "x > 0.1" in text and "prompt states" in text and "8 numbers" in text
+  assert "tells the agent nothing" in run("prompt", model, "--reward", "x > 9").stdout
+  assert run("prompt", model, "--task", "easy", "-o", tmp_path / "z.json").returncode == 0
+  saved = json.loads((tmp_path / "z.json").read_text())
+  assert saved["env"] == "point_mass" and saved["prompt"] == {"task": "easy"}
+  assert np.array_equal(prompt(model, "--z", tmp_path / "z.json"), np.array(saved["z"]))
+
+
+def test_goals(model, tmp_path):
+  states = load_file(model)
+  named = run("prompt", model, "--goal", "x = 0.1, y = -0.1")
+  assert named.returncode == 0 and "asked 0.1" in named.stdout
+  row = int(named.stdout.split("prompt state ")[1].split()[0])
+  off = np.abs(states["prompt.qpos"] - [0.1, -0.1]).max(1)
+  assert off[row] <= 2 * off.min() + 1e-9
+
+  goal = tmp_path / "goal.json"
+  by_name = prompt(model, "--goal", "x = 0.1, y = -0.1")
+  for name in ("obs", "state"):
+    whole = ({"obs": states["prompt.obs"][row].tolist()} if name == "obs" else
+             {part: states[f"prompt.{part}"][row].tolist() for part in ("qpos", "qvel")})
+    goal.write_text(json.dumps(whole))
+    np.testing.assert_allclose(prompt(model, "--goal", goal), by_name, atol=1e-4)
+
+
+def test_a_demonstration_is_the_mean_of_its_states(model, folder, tmp_path):
+  with h5py.File(folder / "data.h5") as file:
+    obs, act, following = (file[name][:40] for name in ("observations", "actions",
+                                                        "next_observations"))
+  demo = write_dataset(tmp_path / "demo.h5", rows=40, env="point_mass", observations=obs,
+                       actions=act, next_observations=following)
+  assert prompt(model, "--demo", demo).shape == (8,)
+
+
+# ---------------------------------- refusals -----------------------------------------------------
+
+
+@pytest.mark.parametrize("flags, words", [
+    (["--task", "esy"], "did you mean the task easy"), (["--reward", "x +"], "reward"),
+    (["--reward", "nothing.z > 1"], "nothing"), (["--goal", "x"], "x"),
+    (["--goal", "x = red"], "x = red"), (["--goal", "q = 1"], "q"), (["--goal", "x = 1,"], "goal"),
+    (["--demo", "nowhere.h5"], "nowhere.h5"), (["--z", "nowhere.json"], "nowhere.json"), ([], "--reward"),
+    (["--reward", "x", "--task", "easy"], "several"), (["--reward", "x", "--softmax", "0"], "softmax")])
+def test_bad_prompts(flags, words, model):
+  assert words in refused("prompt", model, *flags)
+
+
+@pytest.mark.parametrize("text, words", [
+    ('{"qpos": [0]}', "qpos"), ('{"obs": [0, 0, 0]}', "obs"), ('{"qpos": [0, "a"]}', "qpos"),
+    ('{"speed": 1}', "qpos"), ("[1, 2]", "JSON"), ("", "JSON"), ('{"z": [1]}', "qpos")])
+def test_goals_of_other_dimensions(text, words, model, tmp_path):
+  (tmp_path / "goal.json").write_text(text)
+  sentence = refused("prompt", model, "--goal", tmp_path / "goal.json")
+  assert words in sentence and "goal.json" in sentence
+
+
+def test_demonstrations_of_nothing_and_of_others(model, tmp_path):
+  empty = write_dataset(tmp_path / "empty.h5", rows=0, obs=4, env="point_mass")
+  assert "empty.h5" in refused("prompt", model, "--demo", empty)
+  other = write_dataset(tmp_path / "other.h5", obs=5)
+  assert "5" in refused("prompt", model, "--demo", other)
+  other = write_dataset(tmp_path / "walker.h5", obs=4)
+  assert "walker" in refused("prompt", model, "--demo", other)
+
+
+def test_models_of_other_domains_or_without_states(model, tmp_path):
+  tensors = load_file(model)
+  with safe_open(model, "np") as file:
+    metadata = file.metadata()
+  path = tmp_path / "other.safetensors"
+  save_file(tensors, path, metadata={**metadata, "env": "walker"})
+  assert "walker" in refused("prompt", path, "--reward", "1")
+  bare = {name: x for name, x in tensors.items() if not name.startswith("prompt.")}
+  save_file(bare, path, metadata=metadata)
+  assert run("info", path).returncode == 0
+  assert "no prompt states" in refused("prompt", path, "--task", "easy")
+  for name, values in [("prompt.qpos", tensors["prompt.qpos"][1:]), ("prompt.obs", np.zeros(3, "f4")),
+                       ("prompt.qvel", tensors["prompt.qvel"] * np.nan)]:
+    save_file({**tensors, name: values}, path, metadata=metadata)
+    assert "prompt." in refused("info", path)
+
+
+# ---------------------------------- smaller models -----------------------------------------------
+
+
+def test_a_smaller_model_does_the_same(model, tmp_path):
+  slim = tmp_path / "slim.safetensors"
+  process = run("export", model, "-o", slim, "--members", 1, "--half", "--prompt-states", 100)
+  assert process.returncode == 0, process.stderr
+  assert slim.stat().st_size < model.stat().st_size / 2
+  info = json.loads(run("info", "--json", slim).stdout)
+  assert info["config"]["members"] == 1 and info["env"] == "point_mass"
+  assert info["prompt_states"] == 100 and info["tensors"]["pi.s.in.weight"]["dtype"] == "BF16"
+  assert "100" in run("info", slim).stdout
+  goal = "x = 0.1, y = 0.1"
+  assert prompt(slim, "--goal", goal).shape == (8,)
+  whole = tmp_path / "whole.safetensors"
+  assert run("export", model, "-o", whole).returncode == 0
+  assert np.array_equal(prompt(whole, "--task", "easy"), prompt(model, "--task", "easy"))
+  assert run("eval", slim, "--episodes", 2, "--steps", 3, "--es", 4).returncode == 0
+
+
+def test_bad_exports(model, tmp_path):
+  assert "members" in refused("export", model, "-o", tmp_path / "x.safetensors", "--members", 3)
+  assert "-o" in refused("export", model)
+  refused("export", model, "-o", tmp_path / "no" / "folder.safetensors")
