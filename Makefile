@@ -65,6 +65,10 @@ $(BUILD)/%.o: %.c | $(MUJOCO)
 	@mkdir -p $(@D)
 	$(SAY) $(CC) $(bfm_CPPFLAGS) $(bfm_CFLAGS) -c $< -o $@
 
+# results say which commit made them
+$(BUILD)/src/run/ledger.o: bfm_CPPFLAGS += -DBFM_COMMIT='"$(shell git describe --always --dirty 2>/dev/null)"'
+$(BUILD)/src/run/ledger.o: $(wildcard .git/logs/HEAD)
+
 $(BUILD)/libbfm.a: $(LIB_OBJ)
 	@rm -f $@
 	$(SAY) ar rcs $@ $^
