@@ -370,7 +370,10 @@ int bfm_explorer_tensor_info(const bfm_explorer *e, int index, const char **name
 }
 
 static int find_tensor(const bfm_explorer *e, int task, const char *name, int64_t count, float **at) {
-  TRY(check_size("task", task + 1, e->T));
+  *at = NULL;
+  if (task < 0 || task >= e->T) {
+    return bfm_fail(BFM_BAD_ARGUMENT, "task %d of an explorer with %d", task, e->T);
+  }
   for (int i = 0; i < e->tensor_count; i++) {
     const NetTensor *t = &e->tensors[i].tensor;
     if (strcmp(t->name, name)) continue;

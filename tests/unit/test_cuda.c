@@ -582,6 +582,62 @@ static void test_laplacian_losses(void **state) {
   forget_buffers();
 }
 
+// ------------------------------- exploring -------------------------------------------------------
+
+static void test_exploring(void **state) {
+  (void)state;
+  enum { R = 3, N = 205, ENVS = 5, CAPACITY = 7, WIDE = 37, ACTS = 4, ROW = 2 * WIDE + ACTS + 3 };
+  uint64_t seeds[R] = {1, 99, UINT64_MAX};
+  int64_t step = 3;
+  float *host = malloc(CAPACITY * R * ENVS * ROW * sizeof *host);
+  assert_non_null(host);
+  for (int i = 0; i < CAPACITY * R * ENVS * ROW; i++) {
+    int column = i % ROW;
+    float u = random_uniform(5, STREAM_USER, 0, i);
+    host[i] = column == WIDE + ACTS + 1 ? u < 0.8f : column == ROW - 1 ? u < 0.3f : u;
+  }
+  Buffer *ring = raw(host, CAPACITY * R * ENVS * ROW * sizeof *host);
+  free(host);
+  Buffer *seed = raw(seeds, sizeof seeds), *at = raw(&step, sizeof step);
+  Buffer *obs = f32(R * N * WIDE), *act = f32(R * N * ACTS), *next_obs = f32(R * N * WIDE);
+  Buffer *reward = f32(R * N), *discount = f32(R * N);
+  for (int64_t slots = 1; slots <= 3 * CAPACITY; slots += CAPACITY - 2) {
+    Buffer *count = raw(&slots, sizeof slots);
+    BOTH(replay_sample, ReplaySample, .obs = AT(obs), .act = AT(act), .reward = AT(reward),
+         .discount = AT(discount), .next_obs = AT(next_obs), .ring = AT(ring), .slots = AT(count),
+         .seeds = AT(seed), .step = AT(at), .stream = 1, .replicas = R, .rows = N, .envs = ENVS,
+         .capacity = CAPACITY, .obs_dim = WIDE, .act_dim = ACTS, .nstep = 3, .gamma = 0.9f);
+    check_equal("replay_sample obs", obs);
+    check_equal("replay_sample act", act);
+    check_equal("replay_sample next_obs", next_obs);
+    check("replay_sample reward", reward, 1e-6);
+    check("replay_sample discount", discount, 1e-6);
+  }
+
+  Buffer *stats = f32(R * 2 * WIDE), *errors = f32(R * 2), *bonus = f32(R * N), *loss = f32(R * 3);
+  BOTH(running_norm, RunningNorm, .out = AT(next_obs), .in = AT(obs), .stats = AT(stats),
+       .step = AT(at), .replicas = R, .rows = N, .cols = WIDE, .clip = 1.5f);
+  check("running_norm", next_obs, 2e-5);
+  check("running_norm statistics", stats, 2e-6);
+  Buffer *f = f32(R * N * WIDE), *df = f32(R * N * WIDE);
+  for (int side = CPU; side <= GPU; side++) {
+    machine[side]->zero(machine[side], at->at[side], sizeof step);  // the first has no past
+  }
+  for (int i = 0; i < 2; i++) {
+    BOTH(rnd_bonus, RndBonus, .df = AT(df), .bonus = AT(bonus), .f = AT(f), .g = AT(obs),
+         .stats = AT(errors), .step = AT(at), .loss = AT(loss), .mean_bonus = (float *)AT(loss) + 1,
+         .loss_stride = 3, .replicas = R, .rows = N, .cols = WIDE);
+    check("rnd_bonus gradient", df, 2e-5);
+    check("rnd_bonus", bonus, 2e-5);
+    check("rnd_bonus loss", loss, 2e-5);
+    check("rnd_bonus statistics", errors, 2e-5);
+    for (int side = CPU; side <= GPU; side++) {
+      machine[side]->increment(machine[side], at->at[side]);
+    }
+  }
+  forget_buffers();
+}
+
 static void test_weighted_sum(void **state) {
   (void)state;
   static const int64_t shapes[][3] = {{100000, 64, 64}, {1000, 8, 64}, {3, 512, 512}, {77, 33, 40}};
@@ -881,6 +937,65 @@ static void test_steps(void **state) {
   free(data);
 }
 
+// an explorer of three tasks after some updates, its ring gone round; act: what it does then
+static bfm_explorer *explore(const char *options, const float *data, float *losses, float *act) {
+  enum { TASKS = 3, ENVS = 5, ROW = 2 * OBS + ACT + 3 };
+  bfm_explorer *e = NULL;
+  float rows[TASKS * ENVS * ROW];
+  int status = bfm_explorer_new(&e, OBS, ACT, TASKS, ENVS, options);
+  for (int slot = 0; slot < 13 && !status; slot++) {
+    for (int i = 0; i < TASKS * ENVS * ROW; i++) {
+      int column = i % ROW, ends = (slot + i / ROW) % 6 == 5;
+      rows[i] = data[slot * 700 + i];
+      if (column == OBS + ACT + 1) rows[i] = !(ends && i / ROW % 2);
+      if (column == ROW - 1) rows[i] = ends;
+    }
+    status = bfm_explorer_add(e, rows);
+    if (!status && slot > 3) status = bfm_explorer_update(e, slot % 4);
+  }
+  if (!status) status = bfm_explorer_losses(e, losses);
+  if (!status) status = bfm_explorer_act(e, data, 1, 7, act);
+  if (status) fail_msg("%s: %s", options, bfm_error());
+  return e;
+}
+
+// losses and actions, to the tolerances of whole steps
+static void test_explorers(void **state) {
+  (void)state;
+  static const char *algos[] = {"td3", "rnd"};
+  int exact = machine[CPU]->type == F32;
+  static float data[13 * 700];
+  for (int i = 0; i < 13 * 700; i++) data[i] = 0.5f * random_normal(9, STREAM_USER, 1, i);
+  for (int i = 0; i < 2; i++) {
+    float losses[3][3 * 5] = {{0}}, act[3][3 * 5 * ACT];
+    for (int run = 0; run < 3; run++) {  // CPU, GPU, GPU again with the same plans
+      char options[400];
+      snprintf(options, sizeof options,
+               "{\"algo\": \"%s\", \"device\": \"%s\", \"precision\": \"%s\", \"hidden\": 24,"
+               " \"batch\": 40, \"rnd-dim\": 24, \"replay\": 45, \"random-steps\": 0,"
+               " \"threads\": 2}",
+               algos[i], run ? "cuda" : "cpu", run && !exact ? "bf16" : "f32");
+      setenv("BFM_CUDA_TIMED", "0", 1);
+      bfm_explorer_free(explore(options, data, losses[run], act[run]));
+      unsetenv("BFM_CUDA_TIMED");
+    }
+    assert_memory_equal(losses[1], losses[2], sizeof losses[1]);
+    assert_memory_equal(act[1], act[2], sizeof act[1]);
+    for (int j = 0; j < 3 * 5; j++) {
+      float x = losses[CPU][j], y = losses[GPU][j];
+      if (!(fabsf(x - y) <= (exact ? 1e-3 : 5e-2) * fmaxf(fabsf(x), 1))) {
+        fail_msg("%s, loss %d: %g on the CPU, %g on the GPU", algos[i], j, x, y);
+      }
+    }
+    for (int j = 0; j < 3 * 5 * ACT; j++) {
+      if (!(fabsf(act[CPU][j] - act[GPU][j]) <= (exact ? 1e-3 : 5e-2))) {
+        fail_msg("%s, action %d: %g on the CPU, %g on the GPU", algos[i], j, act[CPU][j],
+                 act[GPU][j]);
+      }
+    }
+  }
+}
+
 // ------------------------------- both precisions -------------------------------------------------
 
 static int open_both(Precision precision) {
@@ -914,7 +1029,8 @@ int main(int argc, char **argv) {
       cmocka_unit_test(test_actor_losses), cmocka_unit_test(test_laplacian_losses),
       cmocka_unit_test(test_weighted_sum), cmocka_unit_test(test_parameters),
       cmocka_unit_test(test_graph),        cmocka_unit_test(test_failures),
-      cmocka_unit_test(test_steps),
+      cmocka_unit_test(test_steps),        cmocka_unit_test(test_exploring),
+      cmocka_unit_test(test_explorers),
   };
   int failed = 0;
   static const Precision precisions[] = {PRECISION_F32, PRECISION_BF16};
