@@ -12,9 +12,7 @@
 #include "cli/bench.h"
 #include "run/collect.h"
 
-static const struct {
-  const char *env, *with;
-} rows[] = {{"walker", "mood"}, {"walker", "rnd"}};
+static const struct { const char *env, *with; } rows[] = {{"walker", "mood"}, {"walker", "rnd"}};
 
 // what cannot be measured in seconds is put off: the end, evaluations, random actions at first
 static const struct {
@@ -57,9 +55,10 @@ static void print(int i, const CollectSummary *s, int json) {
   double rate = (double)(s->rows - s->first) / s->seconds;
   double updates = (double)s->updates / s->seconds, busy = s->busy / s->seconds;
   if (json) {
-    printf("{\"bench\": \"collect\", \"env\": \"%s\", \"with\": \"%s\", \"envs\": %d, "
-           "\"transitions_per_second\": %.1f, \"updates_per_second\": %.1f, \"simulator\": %.4f}\n",
-           rows[i].env, rows[i].with, s->envs, rate, updates, busy);
+    printf(
+        "{\"bench\": \"collect\", \"env\": \"%s\", \"with\": \"%s\", \"envs\": %d, "
+        "\"transitions_per_second\": %.1f, \"updates_per_second\": %.1f, \"simulator\": %.4f}\n",
+        rows[i].env, rows[i].with, s->envs, rate, updates, busy);
   } else {
     printf("%-8s %-6s %12.0f /s %12.1f /s %9.1f%%\n", rows[i].env, rows[i].with, rate, updates,
            100 * busy);
@@ -80,14 +79,11 @@ int bench_collect(const cJSON *given, double seconds, int json) {
     }
     snprintf(path, sizeof path, "%s/data.h5", folder);
     char *options = options_of(given, rows[i].with);
-    CollectPlan plan = {.env = rows[i].env,
-                        .path = path,
-                        .given = options,
-                        .quiet = 1,
-                        .seconds = seconds};
+    CollectPlan plan = {
+        .env = rows[i].env, .path = path, .given = options, .quiet = 1, .seconds = seconds};
     CollectSummary summary;
-    int status = options ? measure(&plan, &summary)
-                         : bfm_fail(BFM_NO_MEMORY, "no memory for the options");
+    int status =
+        options ? measure(&plan, &summary) : bfm_fail(BFM_NO_MEMORY, "no memory for the options");
     free(options);
     nftw(folder, remove_one, 8, FTW_DEPTH | FTW_PHYS);
     if (status) return status;

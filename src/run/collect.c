@@ -23,17 +23,18 @@
 #include "run/stage.h"
 
 #define FLUSH_SECONDS 2.0
-#define PIECE_SECONDS 4.0  // an unfinished episode waits no longer
-#define SAVE_SECONDS 60.0  // between saves of the learners
-#define EVALUATIONS 20     // of a run, unless told
+#define PIECE_SECONDS 4.0   // an unfinished episode waits no longer
+#define SAVE_SECONDS 60.0   // between saves of the learners
+#define EVALUATIONS 20      // of a run, unless told
 #define EVALUATION_SHARE 8  // of the transitions, at most, that evaluations simulate besides
 
 // ---------------------------------- options ------------------------------------------------------
 
 static const Option own_options[] = {
     {"with", OPTION_CHOICE, offsetof(CollectOptions, with), "random", 0, 0, CREW_NAMES,
-     "who acts; random: uniform actions; rnd: a seeker of what it has not seen; mood: a learner for "
-     "each task of the domain; td3: one of --task; policy: those of --model; d4rl-*: as D4RL"},
+     "who acts; random: uniform actions; rnd: one that seeks what it has not seen; mood: a learner "
+     "for each task of the domain; td3: one for --task; policy: those of --model; d4rl-*: agents "
+     "and data as D4RL's"},
     {"steps", OPTION_INT, offsetof(CollectOptions, steps), "100k", 2, 1e12, NULL,
      "transitions in all"},
     {"envs", OPTION_INT, offsetof(CollectOptions, envs), "128", 1, 65536, NULL,

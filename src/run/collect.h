@@ -49,10 +49,10 @@ typedef struct {
   const char *env, *with;
   int64_t first, rows, episodes, diverged, updates;
   int envs, agents;
-  int anew;              // a resume found no learners to go on with
-  double seconds;        // of all
-  double busy;           // of them the simulator's
-  const double *returns; // [agents] of the last evaluation, NULL before the first
+  int anew;               // a resume found no learners to go on with
+  double seconds;         // of all
+  double busy;            // of them the simulator's
+  const double *returns;  // [agents] of the last evaluation, NULL before the first
 } CollectSummary;
 void collection_summary(const Collection *collection, CollectSummary *summary);
 const char *collection_task(const Collection *collection, int agent);

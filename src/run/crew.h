@@ -26,7 +26,7 @@ typedef struct {
   const CrewKind *kind;
   const char *env_name;
   const CollectOptions *options;
-  int agents, envs;  // T, E
+  int agents, envs;                          // T, E
   char tasks[CREW_MAX][OPTION_TEXT_SIZE];    // whose rewards they get; empty: none
   char sources[CREW_MAX][OPTION_TEXT_SIZE];  // what they are called
   int32_t task_numbers[CREW_MAX];            // among the domain's tasks, -1: none or an expression

@@ -59,7 +59,8 @@ static int check_level(const Collection *training, int level, double until) {
   collection_summary(training, &s);
   if (!d4rl_levels[level].must || (s.returns && s.returns[0] >= until)) return BFM_OK;
   return bfm_fail(BFM_BAD_ARGUMENT,
-                  "after %" PRId64 " transitions the agent's return is %.0f, but %s begins at %.0f: "
+                  "after %" PRId64
+                  " transitions the agent's return is %.0f, but %s begins at %.0f: "
                   "go on with a larger --train-steps",
                   s.rows, s.returns ? s.returns[0] : 0, d4rl_levels[level].name, until);
 }

@@ -57,8 +57,7 @@ int moment_new(Moment *m, const bfm_env_sizes *s) {
 }
 
 void moment_free(Moment *m) {
-  double *arrays[] = {m->obs,  m->actions, m->rewards,  m->next_obs,
-                      m->qpos, m->qvel,    m->act_state};
+  double *arrays[] = {m->obs, m->actions, m->rewards, m->next_obs, m->qpos, m->qvel, m->act_state};
   for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++) free(arrays[i]);
   free(m->ended);
 }

@@ -12,14 +12,14 @@
 #include <cmocka.h>
 
 #include "data/dataset.h"
-#include "run/collect.h"
+#include "run/crew.h"
 #include "run/d4rl.h"
 #include "run/episodes.h"
 
 static void test_names(void **state) {
   (void)state;
   static const char *const cases[][2] = {
-      {"data.h5", "data.log.jsonl"},       {"a.b/data", "a.b/data.log.jsonl"},
+      {"data.h5", "data.log.jsonl"},         {"a.b/data", "a.b/data.log.jsonl"},
       {"/x/y.z/d.h5", "/x/y.z/d.log.jsonl"}, {".h5", ".h5.log.jsonl"},
       {"d/.h5", "d/.h5.log.jsonl"},
   };
@@ -30,7 +30,7 @@ static void test_names(void **state) {
   }
 }
 
-// an option is in the table once, and a whole table survives its JSON
+// an option is in the table once, a whole table survives its JSON, --with names rows of the crews
 static void test_options(void **state) {
   (void)state;
   const Option *table = collect_options();
@@ -45,6 +45,20 @@ static void test_options(void **state) {
   assert_int_equal(options_from_json(table, &b, json), BFM_OK);
   assert_int_equal(b.learner.hidden, 48);
   free(json);
+
+  static const char *const crews[] = {"random",
+                                      "rnd",
+                                      "mood",
+                                      "td3",
+                                      "policy",
+                                      "d4rl-medium",
+                                      "d4rl-medium-replay",
+                                      "d4rl-medium-expert"};
+  for (int i = 0; i < 8; i++) {
+    assert_string_equal(crew_kinds[i].name, crews[i]);
+    assert_int_equal(options_set(table, &a, "with", crews[i]), BFM_OK);
+    assert_int_equal(a.with, i);
+  }
 }
 
 static void test_d4rl_levels(void **state) {
