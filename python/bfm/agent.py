@@ -284,10 +284,17 @@ class Agent:
     if z is not None:
       lead = () if self.replicas == 1 else (self.replicas,)
       z = array(z, (*lead, len(tasks), self.d), "z")
-    returns = np.empty((self.replicas, len(tasks), episodes or 100))
+    returns = np.empty((self.replicas, len(tasks), max(episodes, 0) or 100))
+
+    def each(context, done, total):  # the only place where Python sees Ctrl-C on the way
+      try:
+        return 0
+      except KeyboardInterrupt:
+        return 1
+
     plan = Evaluation(tasks=(ctypes.c_char_p * len(tasks))(*(task.encode() for task in tasks)),
                       task_count=len(tasks), z=pointer(z), episodes=episodes, steps=steps, es=es,
-                      seed=seed, softmax=softmax, threads=threads)
+                      seed=seed, softmax=softmax, threads=threads, each=Evaluation.Each(each))
     check(lib.bfm_agent_evaluate(self._handle, ctypes.byref(plan), pointer(returns)))
     return {task: returns[0, i] if self.replicas == 1 else returns[:, i]
             for i, task in enumerate(tasks)}

@@ -1,0 +1,150 @@
+"""A model that carries prompt states: told in words what to do, evaluated, made smaller."""
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import bfm
+
+DOMAIN = "point_mass"
+
+
+def states(domain=DOMAIN, rows=60, seed=0):
+  """Observations and states that random actions led to."""
+  env = bfm.Env(domain, rows, seed=seed)
+  rng = np.random.default_rng(seed)
+  for _ in range(10):
+    env.step(rng.uniform(-1, 1, (rows, env.act_dim)))
+  return env.obs(), *env.state()
+
+
+def bare(domain=DOMAIN, **options):
+  env = bfm.Env(domain)
+  return bfm.Agent(env.obs_dim, env.act_dim, **{"d": 8, "blocks": 2, "batch": 16, "hidden": 16,
+                                                "feat": 8, "b_hidden": 16, "device": "cpu",
+                                                "threads": 1, **options})
+
+
+def make(domain=DOMAIN, **options):
+  agent = bare(domain, **options)
+  agent.set_prompt(domain, *states(domain))
+  return agent
+
+
+@pytest.mark.parametrize("domain", [DOMAIN, "walker", "quadruped"])
+def test_words_are_rewards_of_the_prompt_states(domain):
+  agent = make(domain)
+  obs, qpos, qvel, act = states(domain)
+  task = bfm.Env(domain).tasks[0]
+  rewards = bfm.rewards(domain, task, qpos, qvel, act)
+  expected = agent.prompt(reward=rewards, obs=obs)
+  assert np.array_equal(agent.prompt(task=task), expected)
+  assert np.array_equal(agent.prompt(reward=task), expected)
+  typed = agent.prompt(reward="2 * torso.z" if domain != DOMAIN else "2 * x")
+  assert not np.array_equal(typed, expected)
+
+
+@pytest.mark.parametrize("domain", [DOMAIN, "quadruped"])
+def test_prompt_states_survive_a_file(domain, tmp_path):
+  agent, path = make(domain, seeds=2), tmp_path / "model.safetensors"
+  agent.save(path, replica=1)
+  model = bfm.load(path, device="cpu", threads=1)
+  assert (model.env, model.prompt_states) == (domain, 60) == (agent.env, agent.prompt_states)
+  task = bfm.Env(domain).tasks[0]
+  assert np.array_equal(model.prompt(task=task), agent.prompt(task=task, replica=1))
+  model.save(tmp_path / "again.safetensors")
+  assert (tmp_path / "again.safetensors").read_bytes() == path.read_bytes()
+
+
+def test_rewards_of_stored_states_to_1e_6(tmp_path):
+  for domain in ("walker", "cheetah"):
+    agent = make(domain)
+    obs, qpos, qvel, act = states(domain)
+    task = bfm.Env(domain).tasks[0]
+    for half in (False, True):
+      agent.export(tmp_path / "m.safetensors", half=half)
+      expected = agent.prompt(reward=bfm.rewards(domain, task, qpos, qvel, act), obs=obs)
+      found = bfm.load(tmp_path / "m.safetensors", device="cpu").prompt(task=task)
+      tolerance = 0.1 if half else 1e-6  # half: the parameters are other ones
+      np.testing.assert_allclose(found, expected, atol=tolerance * np.abs(expected).max())
+
+
+def test_goals_and_demonstrations():
+  agent = make()
+  obs, qpos, qvel, _ = states()
+  nearest = np.argmin(((qpos - [0.05, 0]) ** 2 / qpos.var(0)).sum(1))
+  named = agent.prompt(goal="x = 0.05, y = 0")
+  assert np.array_equal(named, agent.prompt(goal=obs[nearest]))
+  state = agent.prompt(goal={"qpos": qpos[nearest], "qvel": qvel[nearest]})
+  np.testing.assert_allclose(state, named, atol=1e-5)
+  assert agent.prompt(demo=obs).shape == (8,)
+
+
+def test_evaluate_is_what_acting_by_hand_earns():
+  agent, steps = make(), 12
+  found = agent.evaluate(["easy", "x"], episodes=5, steps=steps, seed=7)
+  for task in ("easy", "x"):
+    z = agent.prompt(reward=task)
+    env = bfm.Env(DOMAIN, 5, seed=7)
+    returns = 0
+    for _ in range(steps):
+      env.step(agent.act(env.obs(), z))
+      returns = returns + env.reward(task)
+    np.testing.assert_allclose(found[task], returns, atol=1e-4)
+  assert np.array_equal(agent.evaluate("x", episodes=5, steps=steps, seed=7)["x"].round(3),
+                        found["x"].round(3))
+
+
+def test_evaluate_replicas_given_z_and_terminations():
+  agent = make(seeds=2)
+  z = np.stack([[agent.prompt(goal="x = 0.1", replica=r)] for r in range(2)])
+  found = agent.evaluate(["x"], episodes=3, steps=4, z=z, es=4)
+  assert found["x"].shape == (2, 3)
+  hopper = bare("hopper")
+  hopper.set_prompt("hopper")
+  z = np.ones((1, 8))
+  short, long = (hopper.evaluate(["run"], episodes=3, steps=n, z=z)["run"] for n in (300, 600))
+  assert np.array_equal(short, long), "a fallen hopper earned more"
+
+
+def test_export(tmp_path):
+  agent = make()
+  agent.export(tmp_path / "slim.safetensors", members=1, half=True, prompt_states=20)
+  slim = bfm.load(tmp_path / "slim.safetensors", device="cpu")
+  assert (slim.members, slim.prompt_states, slim.env) == (1, 20, DOMAIN)
+  obs, z = states()[0], agent.prompt(goal="x = 0.1")
+  np.testing.assert_allclose(slim.act(obs, z), agent.act(obs, z), atol=0.05)
+  assert slim.act(obs, z, es=4).shape == (60, 2)
+  full, part = agent.tensors(), slim.tensors()
+  np.testing.assert_allclose(part["F.trunk.0.weight"], full["F.trunk.0.weight"][0], rtol=0.01,
+                             atol=1e-6)
+
+
+@pytest.mark.parametrize("call, words", [
+    (lambda a: a.prompt(task="eesy"), "easy"), (lambda a: a.prompt(reward="x +"), "reward"),
+    (lambda a: a.prompt(goal="x"), "x"), (lambda a: a.prompt(goal={"qvel": [0, 0]}), "qpos"),
+    (lambda a: a.prompt(goal={"qpos": [0, 0, 0]}), "qpos has shape"),
+    (lambda a: a.prompt(demo="nowhere.h5"), "nowhere.h5"), (lambda a: a.prompt(), "one of"),
+    (lambda a: a.prompt(task="easy", goal="x = 1"), "one of"),
+    (lambda a: a.evaluate([]), "task"), (lambda a: a.evaluate("easy", episodes=-1), "episodes"),
+    (lambda a: a.evaluate("easy", steps=-1), "steps"), (lambda a: a.evaluate("eesy"), "easy"),
+    (lambda a: a.set_prompt("walker"), "walker"), (lambda a: a.set_prompt("wlker"), "walker"),
+    (lambda a: a.export("/nowhere/a.safetensors"), "nowhere"),
+    (lambda a: bare().prompt(task="easy"), "no prompt states"),
+    (lambda a: bare().evaluate("easy"), "domain")])
+def test_refusals(call, words):
+  with pytest.raises(bfm.Error, match=words):
+    call(make())
+
+
+def test_a_model_without_room_to_start_in_says_so(tmp_path, monkeypatch):
+  folder = Path(__file__).resolve().parents[2] / ".deps" / "models"
+  shutil.copytree(folder, tmp_path / "models")
+  xml = tmp_path / "models" / "suite" / "humanoid.xml"
+  text = xml.read_text().replace('<geom name="floor" type="plane"',
+                                 '<geom name="floor" type="plane" pos="0 0 9"')
+  xml.write_text(text)
+  monkeypatch.setenv("BFM_MODELS", str(tmp_path / "models"))
+  with pytest.raises(bfm.Error, match="no initial state without a collision"):
+    bfm.Env("humanoid")
