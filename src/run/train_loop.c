@@ -8,13 +8,13 @@
 #include <string.h>
 
 #include "agents/agent.h"
+#include "agents/guard.h"
 #include "core/progress.h"
 #include "run/train.h"
 
 #define CHUNK_SECONDS 0.5
 #define SAVE_SECONDS 600.0
-#define HEALTH_STEPS 200     // between looks at an agent's health
-#define SNAPSHOT_STEPS 1000  // between states to go back to
+#define SNAPSHOT_STEPS 1000  // between states to go back to, a multiple of GUARD_STEPS
 #define RESTARTS 4
 #define LR_FACTOR (1.0 / 3)
 
@@ -140,7 +140,7 @@ static int is_due(int64_t step, int64_t every) { return every > 0 && step % ever
 static int64_t steps_to_due(const Training *t, int64_t step) {
   const TrainSettings *s = &t->settings;
   int64_t due = min64(to_next(step, s->log_every), to_next(step, s->save_every));
-  due = min64(due, min64(to_next(step, s->eval_every), to_next(step, HEALTH_STEPS)));
+  due = min64(due, min64(to_next(step, s->eval_every), to_next(step, GUARD_STEPS)));
   return min64(due, s->steps - step);
 }
 
@@ -183,6 +183,7 @@ static int train(Training *t, Progress *progress, int64_t *saved) {
     double before = seconds_now();
     int64_t n = min64(chunk, steps_to_due(t, step));
     int status = bfm_agent_train(t->agent, n, t->losses);
+    if (!status && is_due(step + n, GUARD_STEPS)) status = guard_check(t->agent, t->losses);
     t->seconds = seconds_now() - start;
     if (status == BFM_DIVERGED) {
       *saved = -1;

@@ -115,6 +115,34 @@ def test_a_run_stopped_in_an_evaluation_loses_none(end, point_mass, watched, tmp
     assert (folder / name).read_bytes() == (watched / name).read_bytes(), name
 
 
+# ---------------------------------- divergence ----------------------------------------------------
+
+
+def test_divergence_keeps_the_last_good_model(point_mass, tmp_path):
+  folder = tmp_path / "run"
+  process = run("train", point_mass, *TINY, "--lr", 1, "--steps", 5000, "-o", folder)
+  assert process.returncode == 7, process
+  assert "replica 0" in process.stderr and "last good" in process.stderr
+  assert process.stderr.count("\n") == 1
+  assert "diverged" in lines(folder / "log.jsonl")[-1]
+  with safe_open(folder / "model.safetensors", "np") as file:
+    assert all(np.isfinite(file.get_tensor(name)).all() for name in file.keys())
+    assert int(file.metadata()["step"]) < 2000
+  assert run("info", folder / "state.safetensors").returncode == 0
+
+
+def test_a_restart_lowers_the_learning_rate(point_mass, tmp_path):
+  folder = tmp_path / "run"
+  train(point_mass, folder, "--lr", 1e-2, "--steps", 30)
+  process = run("train", "--resume", *HERE, "-o", folder, "--lr", 1, "--steps", 600,
+                "--on-divergence", "restart")
+  log = [line for line in lines(folder / "log.jsonl") if "diverged" in line]
+  assert log and [round(1 / line["lr"]) for line in log] == [3 ** (i + 1) for i in range(len(log))]
+  assert process.returncode in (0, 7)
+  if process.returncode == 7:
+    assert len(log) > 4
+
+
 # ---------------------------------- refusals ------------------------------------------------------
 
 
