@@ -55,6 +55,7 @@ LIB_OBJ := $(LIB_SRC:%.c=$(BUILD)/%.o)
 CLI_OBJ := $(CLI_SRC:%.c=$(BUILD)/%.o)
 CUDA_OBJ := $(CUDA_SRC:%.cu=$(BUILD)/%.cu.o)
 UNIT := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/unit/test_*.c))
+EXAMPLES := $(patsubst %.c,$(BUILD)/%,$(wildcard examples/*.c))
 FUZZ := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/fuzz/fuzz_*.c))
 
 all: $(BUILD)/libbfm.so $(BUILD)/libbfm.a $(BUILD)/bfm $(if $(NVCC),$(if $(CUDA_SRC),cuda))
@@ -81,6 +82,14 @@ $(BUILD)/bfm: $(CLI_OBJ) $(BUILD)/libbfm.a
 
 $(MUJOCO):
 	@echo 'bfm: $@ is not there; run "make deps" first' >&2; exit 1
+
+# as a user's own program is linked
+$(BUILD)/examples/%: examples/%.c $(BUILD)/libbfm.so
+	@mkdir -p $(@D)
+	$(SAY) $(CC) -O2 -Wall -Wextra -Iinclude $(SANITIZE) $< -o $@ -L$(BUILD) -lbfm \
+	  -Wl,-rpath,$(abspath $(BUILD)),-rpath-link,.deps/lib
+
+examples: $(EXAMPLES)
 
 # sm_80 and sm_90 as they are, anything newer from the PTX
 GENCODE := -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90,code=sm_90 \
@@ -142,7 +151,7 @@ fuzz: $(FUZZ)
 	  [ ! -f $$words ] || arguments="$$arguments -dict=$$words"; $(RUN); done
 
 # a sanitized library cannot be loaded into a plain Python: there, only the command line is tested
-test-python: all | .venv/bin/python
+test-python: all examples | .venv/bin/python
 	@$(HERE) .venv/bin/python $(PYTEST) \
 	  $(wildcard $(if $(filter 1,$(SAN)),,tests/python) tests/cli)
 
@@ -176,5 +185,5 @@ format:
 clean:
 	rm -rf build build-san build-fuzz
 
-.PHONY: all cuda deps test test-unit test-fuzz test-python fuzz oracle bench bundle format \
+.PHONY: all cuda examples deps test test-unit test-fuzz test-python fuzz oracle bench bundle format \
         clean
