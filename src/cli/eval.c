@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/ask.h"
 #include "cli/cli.h"
 #include "core/progress.h"
+#include "data/safetensors.h"
 #include "run/evaluate.h"
 #include "run/tasklist.h"
 
@@ -106,8 +106,8 @@ static double *returns_of(const Evaluation *e, int model, int task) {
   return e->returns + ((size_t)model * e->tasks.count + task) * e->arguments->options.episodes;
 }
 
-// the first model says which domain it is; the others must agree
-static int take_env(Evaluation *e, const char *env, const char *path) {
+// the first model says which domain it is, and a policy for which task; the others must agree
+static int take_env(Evaluation *e, const char *env, const char *task, const char *path) {
   const Arguments *a = e->arguments;
   if (!*env) return bfm_fail(BFM_BAD_ARGUMENT, "%s does not say of which domain it is", path);
   if (*e->env && strcmp(e->env, env)) {
@@ -116,10 +116,49 @@ static int take_env(Evaluation *e, const char *env, const char *path) {
   }
   if (*e->env) return BFM_OK;
   snprintf(e->env, sizeof e->env, "%s", env);
-  TRY(tasklist_parse(&e->tasks, env, a->tasks ? a->tasks : "all"));
+  TRY(tasklist_parse(&e->tasks, env, a->tasks ? a->tasks : task ? task : "all"));
   size_t count = (size_t)(a->model_count + 1) * e->tasks.count * a->options.episodes;
   e->returns = calloc(count, sizeof *e->returns);
   return e->returns ? BFM_OK : bfm_fail(BFM_NO_MEMORY, "no memory for %zu returns", count);
+}
+
+static int evaluate_agent(Evaluation *e, const char *path, const char *options) {
+  bfm_agent *agent;
+  TRY(bfm_agent_load(&agent, path, options));
+  int status = take_env(e, bfm_agent_env(agent), NULL, path);
+  bfm_evaluation plan = plan_of(e);
+  if (!status && bfm_agent_replicas(agent) > 1) {
+    status = bfm_fail(BFM_BAD_ARGUMENT, "%s is the state of a run: name its models", path);
+  }
+  if (!status) status = bfm_agent_evaluate(agent, &plan, returns_of(e, e->turn, 0));
+  bfm_agent_free(agent);
+  return status;
+}
+
+static int policy_act(void *context, int replica, int64_t rows, const float *obs, const float *z,
+                      uint64_t seed, uint64_t step, float *act) {
+  (void)replica, (void)rows, (void)z, (void)seed;
+  return bfm_explorer_act(context, obs, 0, step, act);
+}
+
+// a policy that was trained for one task, which it does whatever it is evaluated on
+static int evaluate_policy(Evaluation *e, const char *path, const SafeTensors *file,
+                           const char *options) {
+  const char *env = safetensors_metadata(file, "env");
+  const char *sizes[] = {safetensors_metadata(file, "obs_dim"), safetensors_metadata(file, "act_dim")};
+  TRY(take_env(e, env ? env : "", safetensors_metadata(file, "task"), path));
+  bfm_evaluation plan = plan_of(e);
+  bfm_explorer *explorer;
+  TRY(bfm_explorer_load(&explorer, path, (int)(plan.episodes * plan.task_count), options));
+  Actor actor = {.act = policy_act,
+                 .actor = explorer,
+                 .env = e->env,
+                 .obs_dim = atoi(sizes[0]),
+                 .act_dim = atoi(sizes[1]),
+                 .replicas = 1};
+  int status = evaluate(&actor, &plan, returns_of(e, e->turn, 0));
+  bfm_explorer_free(explorer);
+  return status;
 }
 
 static int evaluate_model(Evaluation *e, const char *path) {
@@ -127,15 +166,12 @@ static int evaluate_model(Evaluation *e, const char *path) {
   char options[OPTION_TEXT_SIZE + 64];
   snprintf(options, sizeof options, "{\"device\": \"%s\", \"threads\": %ld}", o->device,
            (long)o->threads);
-  bfm_agent *agent;
-  TRY(bfm_agent_load(&agent, path, options));
-  int status = take_env(e, bfm_agent_env(agent), path);
-  bfm_evaluation plan = plan_of(e);
-  if (!status && bfm_agent_replicas(agent) > 1) {
-    status = bfm_fail(BFM_BAD_ARGUMENT, "%s is the state of a run: name its models", path);
-  }
-  if (!status) status = bfm_agent_evaluate(agent, &plan, returns_of(e, e->turn, 0));
-  bfm_agent_free(agent);
+  SafeTensors *file;
+  TRY(safetensors_open(&file, path));
+  const char *kind = safetensors_metadata(file, "bfm");
+  int status = kind && !strcmp(kind, "policy") ? evaluate_policy(e, path, file, options)
+                                               : evaluate_agent(e, path, options);
+  safetensors_close(file);
   return status;
 }
 
@@ -266,7 +302,8 @@ int cli_eval(int argc, char **argv) {
       parse,
       "MODEL...",
       "Prompt models with tasks, let them act in whole episodes and add up the rewards. Several "
-      "models are taken for seeds of one thing: the table shows mean ± std over them.\v"
+      "models are taken for seeds of one thing: the table shows mean ± std over them. Policies that "
+      "bfm collect has trained (td3) are evaluated as well, on their own task if none is named.\v"
       "Examples:\n"
       "  bfm eval runs/walker/model.safetensors\n"
       "  bfm eval runs/five/model.*.safetensors --tasks in --es 32 --random\n"
