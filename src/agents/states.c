@@ -138,13 +138,11 @@ static int suggest_task(const bfm_agent *a, const char *text, int status) {
 int agent_prompt_rewards(bfm_agent *a, const char *text, float *rewards) {
   TRY(need_states(a));
   const Task *task = task_find(a->prompt.env, text);
-  if (task && !task->expression) {
-    return bfm_fail(BFM_BAD_ARGUMENT, "%s of %s is a reward of steps, not of states: type one",
-                    text, a->prompt.env);
-  }
+  // a reward of steps (Gym's run) counts how far the step led: the speed stands in for it
+  const char *expression = !task ? text : task->expression ? task->expression : "speed";
   double *values = malloc((size_t)a->prompt.count * sizeof *values);
   if (!values) return bfm_fail(BFM_NO_MEMORY, "no memory for %ld rewards", (long)a->prompt.count);
-  int status = ask(a, task ? task->expression : text, values);
+  int status = ask(a, expression, values);
   for (int64_t i = 0; i < a->prompt.count && !status; i++) rewards[i] = (float)values[i];
   free(values);
   return status == BFM_BAD_ARGUMENT && !task ? suggest_task(a, text, status) : status;
