@@ -165,7 +165,7 @@ oracle: all
 
 bench: all
 	@scripts/deps.sh oracle
-	@for what in step prompt act sim reward; do $(BUILD)/bfm bench $$what; done
+	@for what in step prompt act sim reward collect; do $(BUILD)/bfm bench $$what; done
 	@for program in $(wildcard bench/*.py); do $(HERE) .venv-oracle/bin/python $$program; done
 
 # ---------------------------------- the rest ------------------------------------------------------

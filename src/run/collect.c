@@ -26,7 +26,7 @@
 #define PIECE_SECONDS 4.0   // an unfinished episode waits no longer
 #define SAVE_SECONDS 60.0   // between saves of the learners
 #define EVALUATIONS 20      // of a run, unless told
-#define EVALUATION_SHARE 8  // of the transitions, at most, that evaluations simulate besides
+#define EVALUATION_SHARE 8  // transitions for each one of evaluations, at least, unless told
 
 // ---------------------------------- options ------------------------------------------------------
 
@@ -58,7 +58,7 @@ static const Option own_options[] = {
     {"seed", OPTION_INT, offsetof(CollectOptions, seed), "0", 0, INFINITY, NULL,
      "of initial states, actions and learners"},
     {"threads", OPTION_INT, offsetof(CollectOptions, threads), "0", 0, 4096, NULL,
-     "that simulate; 0: one per core"},
+     "that simulate and, without a GPU, learn; 0: one per core"},
     {.name = NULL},
 };
 
@@ -260,9 +260,12 @@ static int flush(Collection *c, double since) {
 
 static int64_t next_report(const Collection *c) {
   int64_t every = c->options.eval_every;
-  int64_t cost = c->crew.agents * c->options.eval_episodes * c->sizes.episode_steps;
-  if (!every) every = c->options.steps / EVALUATIONS + 1;
-  if (!c->options.eval_every && every < EVALUATION_SHARE * cost) every = EVALUATION_SHARE * cost;
+  if (!every) {
+    // a return that is to be reached is looked at as often as can be
+    int64_t cost = c->crew.agents * c->options.eval_episodes * c->sizes.episode_steps;
+    every = isinf(c->options.until) ? c->options.steps / EVALUATIONS + 1 : 0;
+    if (every < EVALUATION_SHARE * cost) every = EVALUATION_SHARE * cost;
+  }
   return (c->rows / every + 1) * every;
 }
 
@@ -318,11 +321,9 @@ static int finish(Collection *c) {
 }
 
 int collection_run(Collection *c) {
-  if (c->crew.kind->policies) {
-    int levels = c->crew.kind->levels;
-    if (levels && c->rows < c->options.steps) {
-      TRY(d4rl_train(&c->plan, c->env_name, &c->options, levels));
-    }
+  // whom D4RL's data is of is not there before it was trained
+  if (c->crew.kind->policies && c->crew.kind->levels && c->rows < c->options.steps) {
+    TRY(d4rl_train(&c->plan, c->env_name, &c->options, c->crew.kind->levels));
     TRY(crew_read_policies(&c->crew, c->plan.path));
   }
   TRY(open_log(c));
@@ -406,7 +407,9 @@ static int gather(Collection *c, uint64_t seed, const char *state) {
   TRY(moment_new(&c->moment, &c->sizes));
   TRY(episodes_new(&c->waiting, &c->sizes));
   TRY(crew_rewards(&c->crew, c->env, c->moment.rewards));  // refuses expressions that are none
-  return crew_open(&c->crew, c->env, state);
+  TRY(crew_open(&c->crew, c->env, state));
+  int ready = c->crew.kind->policies && !c->crew.kind->levels;
+  return ready ? crew_read_policies(&c->crew, c->plan.path) : BFM_OK;
 }
 
 // what the file says of how it was made
