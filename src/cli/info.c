@@ -11,6 +11,7 @@
 
 #include "agents/config.h"
 #include "cli/cli.h"
+#include "cli/coverage.h"
 #include "data/dataset.h"
 #include "data/safetensors.h"
 
@@ -91,8 +92,9 @@ static int dataset_info(const char *path, cJSON *info) {
     cJSON_AddItemToObject(ranges, "rewards", range_item(range_of(data.rewards, data.count)));
   }
   episodes_info(&data, ranges);
+  int status = coverage_info(&data, info);
   dataset_free(&data);
-  return BFM_OK;
+  return status;
 }
 
 // ---------------------------------- models and states --------------------------------------------
@@ -148,6 +150,9 @@ static int agent_info(const char *path, const SafeTensors *file, cJSON *info) {
   cJSON_AddStringToObject(info, "kind", safetensors_metadata(file, "bfm"));
   cJSON_AddNumberToObject(info, "obs_dim", (double)bfm_agent_obs_dim(agent));
   cJSON_AddNumberToObject(info, "act_dim", (double)bfm_agent_act_dim(agent));
+  if (*bfm_agent_env(agent)) cJSON_AddStringToObject(info, "env", bfm_agent_env(agent));
+  int64_t states = bfm_agent_prompt_count(agent);
+  if (states) cJSON_AddNumberToObject(info, "prompt_states", (double)states);
   bfm_agent_free(agent);
 
   int64_t step = 0;

@@ -255,6 +255,27 @@ def test_files_whose_writer_died(tmp_path):
       np.testing.assert_array_equal(table, tables[name][:60], name)
 
 
+@pytest.mark.parametrize("env", ["point_mass", "walker", "quadruped"])
+def test_coverage(env, tmp_path):
+  """Actions that are held lead further than those that change with every step."""
+  short = collected(tmp_path / "short.h5", "--steps", 800, env=env)
+  far = collected(tmp_path / "far.h5", "--steps", 800, "--hold", 20, env=env)
+  cells = [info(path)["coverage"]["cells"] for path in (short, far)]
+  assert 3 < cells[0] < cells[1] <= 800, cells
+  assert f"cells {cells[0]}, states 800, " in run("info", short).stdout.replace("\n", " ")
+
+
+def test_coverage_without_states(tmp_path):
+  rng = np.random.default_rng(5)
+  wide = rng.uniform(-1.6, 1.6, (200, 5))
+  bits = [info(write_dataset(tmp_path / f"{k}.h5", observations=k * wide))["coverage"]["bits"]
+          for k in (0, 1, 4)]
+  assert bits[0] == 0 and 4.5 < bits[1] < 5 and bits[1] + 1 < bits[2] < 7
+  # states of another robot than the file names are not looked at
+  states = {"infos/qpos": np.zeros((200, 3)), "infos/qvel": np.zeros((200, 3))}
+  assert "bits" in info(write_dataset(tmp_path / "odd.h5", **states))["coverage"]
+
+
 def test_subsample(tmp_path):
   path = write_minari(tmp_path / "minari.h5", episodes([10] * 20))
   data("subsample", path, "--steps", 55, "-o", tmp_path / "a.h5")
