@@ -504,6 +504,7 @@ static void round_body(void *explorer) {
 int bfm_explorer_update(bfm_explorer *e, int64_t updates) {
   Ops *ops = e->ops;
   int64_t delay = e->options.delay;
+  TRY(explorer_ready(e));
   if (!e->slots) return bfm_fail(BFM_BAD_ARGUMENT, "no transitions to learn from: bfm_explorer_add first");
   if (!e->round_graph) TRY(ops->record(ops, &e->round_graph, round_body, e));
   while (updates > 0) {
