@@ -54,8 +54,9 @@ static int list_entries(const bfm_agent *a, int kind, int replica, Entry *entrie
     add(entries, &n, kind, a->R, "adam_v.", t, moment(a, t, a->adam_v));
   }
   if (kind == STATE && a->pool) {
-    entries[n++] = (Entry){{.name = "pool", .type = TENSOR_F32, .dims = 3,
-                            .shape = {a->R, a->pool_rows, a->d}}, a->pool};
+    entries[n++] = (Entry){
+        {.name = "pool", .type = TENSOR_F32, .dims = 3, .shape = {a->R, a->pool_rows, a->d}},
+        a->pool};
   }
   return n;
 }
@@ -78,8 +79,11 @@ static int list_prompt(const bfm_agent *a, Entry *entries) {
   for (int i = 0; i < PROMPT_TABLES && p->count; i++) {
     if (!tables[i].columns) continue;
     Entry *e = &entries[n++];
-    *e = (Entry){{.type = tables[i].type, .dims = 2, .shape = {p->count, tables[i].columns},
-                  .data = tables[i].data}, NULL};
+    *e = (Entry){{.type = tables[i].type,
+                  .dims = 2,
+                  .shape = {p->count, tables[i].columns},
+                  .data = tables[i].data},
+                 NULL};
     snprintf(e->tensor.name, sizeof e->tensor.name, "%s", tables[i].name);
   }
   return n;
@@ -134,9 +138,21 @@ static int write_file(bfm_agent *a, int kind, const Config *config, const Entry 
   snprintf(act, sizeof act, "%ld", (long)a->act_dim);
   char *json = options_to_json(agent_options, config);
   if (!json) return bfm_fail(BFM_NO_MEMORY, "out of memory for the configuration of %s", path);
-  const char *metadata[] = {"bfm", kind == MODEL ? "model" : "state", "version", BFM_VERSION,
-                            "config", json, "obs_dim", obs, "act_dim", act, "step", step,
-                            *a->prompt.env ? "env" : NULL, a->prompt.env, NULL};
+  const char *metadata[] = {"bfm",
+                            kind == MODEL ? "model" : "state",
+                            "version",
+                            BFM_VERSION,
+                            "config",
+                            json,
+                            "obs_dim",
+                            obs,
+                            "act_dim",
+                            act,
+                            "step",
+                            step,
+                            *a->prompt.env ? "env" : NULL,
+                            a->prompt.env,
+                            NULL};
   size_t size = 0;
   for (int i = 0; i < count; i++) size += room(&entries[i].tensor);
   char *host = malloc(size);
@@ -192,7 +208,8 @@ static int copy_parameters(bfm_agent *to, bfm_agent *from, int replica) {
     size_t bytes = (size_t)t->count * sizeof(float);
     float *values = malloc(bytes);
     if (!values) return bfm_fail(BFM_NO_MEMORY, "out of memory for %s", t->name);
-    int status = from->ops->download(from->ops, values, agent_tensor_at(from, source, replica), bytes);
+    int status =
+        from->ops->download(from->ops, values, agent_tensor_at(from, source, replica), bytes);
     if (!status) status = to->ops->upload(to->ops, to->tensors[i].at, values, bytes);
     free(values);
     TRY(status);
@@ -266,7 +283,8 @@ static int read_number(const SafeTensors *file, const char *key, int64_t *out) {
   char *end;
   *out = text ? strtoll(text, &end, 10) : 0;
   if (!text || end == text || *end || *out < 0) {
-    return bfm_fail(BFM_BAD_FILE, "metadata \"%s\" is %s, not a count", key, text ? text : "missing");
+    return bfm_fail(BFM_BAD_FILE, "metadata \"%s\" is %s, not a count", key,
+                    text ? text : "missing");
   }
   return BFM_OK;
 }
@@ -288,11 +306,12 @@ static int read_floats(const Tensor *t, float **made, const float **values) {
 static int load_entry(bfm_agent *a, const SafeTensors *file, int kind, const Entry *e) {
   const Tensor *want = &e->tensor, *t = safetensors_find(file, want->name);
   if (!t) return bfm_fail(BFM_BAD_FILE, "tensor \"%s\" is missing", want->name);
-  int same = t->dims == want->dims &&
-             (t->type == TENSOR_F32 || (kind == MODEL && t->type == TENSOR_BF16));
+  int same =
+      t->dims == want->dims && (t->type == TENSOR_F32 || (kind == MODEL && t->type == TENSOR_BF16));
   for (int i = 0; same && i < t->dims; i++) same = t->shape[i] == want->shape[i];
   if (!same) {
-    return bfm_fail(BFM_BAD_FILE, "tensor \"%s\" has another shape or type than its configuration says",
+    return bfm_fail(BFM_BAD_FILE,
+                    "tensor \"%s\" has another shape or type than its configuration says",
                     want->name);
   }
   float *made;
@@ -310,8 +329,7 @@ static int read_states(const SafeTensors *file, const char *name, int64_t count,
   const Tensor *t = safetensors_find(file, name);
   *columns = 0;
   if (!t) return BFM_OK;
-  if (t->dims != 2 || (t->type != TENSOR_F64 && t->type != TENSOR_F32) ||
-      t->shape[0] != count) {
+  if (t->dims != 2 || (t->type != TENSOR_F64 && t->type != TENSOR_F32) || t->shape[0] != count) {
     return bfm_fail(BFM_BAD_FILE, "tensor \"%s\" is not a table of prompt states", name);
   }
   int64_t n = tensor_count(t);
@@ -319,9 +337,11 @@ static int read_states(const SafeTensors *file, const char *name, int64_t count,
   *out = malloc((size_t)(n + 1) * sizeof **out);
   if (!*out) return bfm_fail(BFM_NO_MEMORY, "out of memory for %s", name);
   for (int64_t i = 0; i < n; i++) {
-    double value = t->type == TENSOR_F64 ? ((const double *)t->data)[i] : ((const float *)t->data)[i];
+    double value =
+        t->type == TENSOR_F64 ? ((const double *)t->data)[i] : ((const float *)t->data)[i];
     if (!isfinite(value)) {
-      return bfm_fail(BFM_BAD_FILE, "tensor %s is not finite in row %ld", name, (long)(i / *columns));
+      return bfm_fail(BFM_BAD_FILE, "tensor %s is not finite in row %ld", name,
+                      (long)(i / *columns));
     }
     (*out)[i] = value;
   }
@@ -343,7 +363,8 @@ static int read_prompt(bfm_agent *a, const SafeTensors *file) {
   TRY(read_states(file, "prompt.qvel", count, &p->nv, &p->qvel));
   TRY(read_states(file, "prompt.act", count, &p->na, &p->act));
   if (!p->qpos || !p->qvel) {
-    return bfm_fail(BFM_BAD_FILE, "the prompt states have no \"prompt.%s\"", p->qpos ? "qvel" : "qpos");
+    return bfm_fail(BFM_BAD_FILE, "the prompt states have no \"prompt.%s\"",
+                    p->qpos ? "qvel" : "qpos");
   }
   p->obs = malloc(tensor_bytes(obs) + 1);
   if (!p->obs) return bfm_fail(BFM_NO_MEMORY, "out of memory for %ld prompt states", (long)count);
@@ -371,7 +392,8 @@ static int restore(bfm_agent *a, const SafeTensors *file, int kind) {
 }
 
 static int load(bfm_agent **out, const SafeTensors *file, const char *options) {
-  const char *what = safetensors_metadata(file, "bfm"), *json = safetensors_metadata(file, "config");
+  const char *what = safetensors_metadata(file, "bfm"),
+             *json = safetensors_metadata(file, "config");
   if (!what || !json || (strcmp(what, "model") && strcmp(what, "state"))) {
     return bfm_fail(BFM_BAD_FILE, "not a model or training state of bfm");
   }
@@ -386,7 +408,8 @@ static int load(bfm_agent **out, const SafeTensors *file, const char *options) {
   if (options) TRY(options_from_json(agent_options, &config, options));
   int kind = strcmp(what, "model") ? STATE : MODEL;
   if (kind == MODEL && config.seeds != 1) {
-    return bfm_fail(BFM_BAD_FILE, "a model holds one replica, and its configuration says seeds = %ld",
+    return bfm_fail(BFM_BAD_FILE,
+                    "a model holds one replica, and its configuration says seeds = %ld",
                     (long)config.seeds);
   }
   TRY(agent_new(out, obs_dim, act_dim, &config, 0));

@@ -104,8 +104,9 @@ int bfm_agent_set_prompt(bfm_agent *a, const char *env, int64_t count, const flo
 
 static int need_states(const bfm_agent *a) {
   if (a->prompt.count) return BFM_OK;
-  return bfm_fail(BFM_BAD_ARGUMENT,
-                  "the model carries no prompt states: it was trained on data without qpos and qvel");
+  return bfm_fail(
+      BFM_BAD_ARGUMENT,
+      "the model carries no prompt states: it was trained on data without qpos and qvel");
 }
 
 // ------------------------------- rewards ---------------------------------------------------------
@@ -154,7 +155,8 @@ int bfm_agent_prompt_text(bfm_agent *a, int replica, const char *reward, double 
   if (!rewards) return bfm_fail(BFM_NO_MEMORY, "no memory for %ld rewards", (long)a->prompt.count);
   int status = agent_prompt_rewards(a, reward, rewards);
   if (!status) {
-    status = bfm_agent_prompt_reward(a, replica, a->prompt.count, a->prompt.obs, rewards, softmax, z);
+    status =
+        bfm_agent_prompt_reward(a, replica, a->prompt.count, a->prompt.obs, rewards, softmax, z);
   }
   free(rewards);
   return status;
@@ -189,10 +191,11 @@ static int parse_term(Term *term, const char *text, size_t length) {
     while (isspace((unsigned char)*end)) end++;
   }
   if (equals && end != number && !*end && isfinite(term->value)) return BFM_OK;
-  return bfm_fail(BFM_BAD_ARGUMENT,
-                  "a goal is a list such as \"torso.z = 1.3, speed = 0\"; \"%.*s\" is not a name and "
-                  "a number",
-                  (int)length, text);
+  return bfm_fail(
+      BFM_BAD_ARGUMENT,
+      "a goal is a list such as \"torso.z = 1.3, speed = 0\"; \"%.*s\" is not a name and "
+      "a number",
+      (int)length, text);
 }
 
 static int parse_goal(const char *text, Term *terms, int *count) {
@@ -286,10 +289,11 @@ int bfm_agent_prompt_demo(bfm_agent *a, int replica, const char *path, float *z)
   TRY(dataset_read(&data, &path, 1));
   int status = BFM_OK;
   if (data.obs_dim != a->obs_dim) {
-    status = bfm_fail(BFM_BAD_ARGUMENT, "%s has observations of %ld numbers, the model of %ld", path,
-                      (long)data.obs_dim, (long)a->obs_dim);
+    status = bfm_fail(BFM_BAD_ARGUMENT, "%s has observations of %ld numbers, the model of %ld",
+                      path, (long)data.obs_dim, (long)a->obs_dim);
   } else if (*data.env && *a->prompt.env && strcmp(data.env, a->prompt.env)) {
-    status = bfm_fail(BFM_BAD_ARGUMENT, "%s is of %s, the model of %s", path, data.env, a->prompt.env);
+    status =
+        bfm_fail(BFM_BAD_ARGUMENT, "%s is of %s, the model of %s", path, data.env, a->prompt.env);
   }
   if (!status) status = bfm_agent_prompt_states(a, replica, data.count, data.obs, z);
   dataset_free(&data);

@@ -19,7 +19,8 @@ static const struct argp_option options[] = {
     {"reward", KEY_REWARD, "EXPRESSION", 0, "a reward, such as 'torso.z > 1.2'; see bfm names", 1},
     {"task", KEY_TASK, "NAME", 0, "a reward that has a name; see bfm tasks", 1},
     {"goal", KEY_GOAL, "GOAL", 0,
-     "named values, 'torso.z = 1.3, speed = 0', for the nearest prompt state, or a JSON file with a "
+     "named values, 'torso.z = 1.3, speed = 0', for the nearest prompt state, or a JSON file with "
+     "a "
      "whole state: qpos and qvel, or obs",
      1},
     {"demo", KEY_DEMO, "FILE", 0, "a demonstration: a dataset, all of whose states are shown", 1},
@@ -64,7 +65,8 @@ void ask_given(const Ask *ask, const char **name, const char **text) {
 static int check_one(const Ask *ask) {
   int given = !!ask->reward + !!ask->task + !!ask->goal + !!ask->demo + !!ask->z;
   if (given == 1) return BFM_OK;
-  return bfm_fail(BFM_BAD_ARGUMENT, "say what to do by one of --reward, --task, --goal, --demo, --z%s",
+  return bfm_fail(BFM_BAD_ARGUMENT,
+                  "say what to do by one of --reward, --task, --goal, --demo, --z%s",
                   given ? ", not by several" : "");
 }
 
@@ -99,8 +101,8 @@ static int read_array(const cJSON *json, const char *path, const char *name, int
   int64_t i = 0;
   cJSON_ArrayForEach(item, array) {
     if (!cJSON_IsNumber(item)) {
-      return bfm_fail(BFM_BAD_ARGUMENT, "%s: \"%s\" has something that is not a number at %ld", path,
-                      name, (long)i);
+      return bfm_fail(BFM_BAD_ARGUMENT, "%s: \"%s\" has something that is not a number at %ld",
+                      path, name, (long)i);
     }
     (*out)[i++] = item->valuedouble;
   }
@@ -130,7 +132,8 @@ static int file_goal(const cJSON *json, const char *path, bfm_agent *agent, int 
   int status = read_array(json, path, "qpos", model->nq, &qpos);
   if (!status) status = read_array(json, path, "qvel", model->nv, &qvel);
   if (!status) status = read_array(json, path, "act", model->na, &act);
-  if (!status && !qpos) status = bfm_fail(BFM_BAD_ARGUMENT, "%s has no \"qpos\" and no \"obs\"", path);
+  if (!status && !qpos)
+    status = bfm_fail(BFM_BAD_ARGUMENT, "%s has no \"qpos\" and no \"obs\"", path);
   if (!status) status = bfm_agent_prompt_state(agent, replica, qpos, qvel, act, z);
   free(qpos);
   free(qvel);
@@ -154,8 +157,9 @@ static void say_rewards(const float *rewards, int64_t count, char *said, size_t 
     hi = fmax(hi, rewards[i]);
     mean += rewards[i] / (double)count;
   }
-  snprintf(said, size, lo == hi ? "%.4g at all of the %ld prompt states: it tells the agent nothing"
-                                : "mean %.4g of the %ld prompt states, from %.4g to %.4g",
+  snprintf(said, size,
+           lo == hi ? "%.4g at all of the %ld prompt states: it tells the agent nothing"
+                    : "mean %.4g of the %ld prompt states, from %.4g to %.4g",
            mean, (long)count, lo, hi);
 }
 
@@ -167,8 +171,8 @@ static int reward_z(const Ask *ask, bfm_agent *agent, int replica, float *z, cha
   int status = agent_prompt_rewards(agent, ask->reward ? ask->reward : ask->task, rewards);
   if (!status) {
     say_rewards(rewards, count, said, size);
-    status = bfm_agent_prompt_reward(agent, replica, count, agent->prompt.obs, rewards,
-                                     ask->softmax, z);
+    status =
+        bfm_agent_prompt_reward(agent, replica, count, agent->prompt.obs, rewards, ask->softmax, z);
   }
   free(rewards);
   return status;

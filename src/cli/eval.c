@@ -42,7 +42,8 @@ enum { KEY_RANDOM = 0x900, KEY_SOFTMAX };
 
 static const struct argp_option own_options[] = {
     {"tasks", 't', "LIST", 0,
-     "all (default), in (those of the datasets), new, or names and expressions with commas between", 0},
+     "all (default), in (those of the datasets), new, or names and expressions with commas between",
+     0},
     {"random", KEY_RANDOM, NULL, 0, "compare with random actions", 0},
     {"softmax", KEY_SOFTMAX, "REAL", 0, "weigh states by softmax(reward / REAL) when prompting", 0},
     {"json", 'j', NULL, 0, "print a JSON object for each model and task, one a line", 0},
@@ -111,8 +112,8 @@ static int take_env(Evaluation *e, const char *env, const char *task, const char
   const Arguments *a = e->arguments;
   if (!*env) return bfm_fail(BFM_BAD_ARGUMENT, "%s does not say of which domain it is", path);
   if (*e->env && strcmp(e->env, env)) {
-    return bfm_fail(BFM_BAD_ARGUMENT, "%s is of %s and %s of %s: one domain at a time", a->models[0],
-                    e->env, path, env);
+    return bfm_fail(BFM_BAD_ARGUMENT, "%s is of %s and %s of %s: one domain at a time",
+                    a->models[0], e->env, path, env);
   }
   if (*e->env) return BFM_OK;
   snprintf(e->env, sizeof e->env, "%s", env);
@@ -145,7 +146,8 @@ static int policy_act(void *context, int replica, int64_t rows, const float *obs
 static int evaluate_policy(Evaluation *e, const char *path, const SafeTensors *file,
                            const char *options) {
   const char *env = safetensors_metadata(file, "env");
-  const char *sizes[] = {safetensors_metadata(file, "obs_dim"), safetensors_metadata(file, "act_dim")};
+  const char *sizes[] = {safetensors_metadata(file, "obs_dim"),
+                         safetensors_metadata(file, "act_dim")};
   TRY(take_env(e, env ? env : "", safetensors_metadata(file, "task"), path));
   bfm_evaluation plan = plan_of(e);
   bfm_explorer *explorer;
@@ -248,8 +250,8 @@ static void print_row(const Evaluation *e, int task, int width) {
     printf("%9s", "");
   if (e->arguments->random) {
     for (int t = 0; t < e->tasks.count; t++) {
-      random += task < 0 ? mean_of(e, models, t) / e->tasks.count
-                         : (t == task) * mean_of(e, models, t);
+      random +=
+          task < 0 ? mean_of(e, models, t) / e->tasks.count : (t == task) * mean_of(e, models, t);
     }
     printf(" %8.1f", random);
   }
@@ -302,7 +304,8 @@ int cli_eval(int argc, char **argv) {
       parse,
       "MODEL...",
       "Prompt models with tasks, let them act in whole episodes and add up the rewards. Several "
-      "models are taken for seeds of one thing: the table shows mean ± std over them. Policies that "
+      "models are taken for seeds of one thing: the table shows mean ± std over them. Policies "
+      "that "
       "bfm collect has trained (td3) are evaluated as well, on their own task if none is named.\v"
       "Examples:\n"
       "  bfm eval runs/walker/model.safetensors\n"

@@ -43,7 +43,8 @@ enum { KEY_SCORE = 0x900 };
 
 static const struct argp_option own_options[] = {
     {"output", 'o', "FILE", 0, "film.mp4 or strip.png", 2},
-    {"score", KEY_SCORE, "EXPRESSION", 0, "the reward to draw below; default: what was asked for", 2},
+    {"score", KEY_SCORE, "EXPRESSION", 0, "the reward to draw below; default: what was asked for",
+     2},
     {"quiet", 'q', NULL, 0, "print nothing but errors", 2},
     {0},
 };

@@ -31,7 +31,9 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
       if (a->model) argp_error(state, "one model at a time: %s or %s", a->model, arg);
       a->model = arg;
       return 0;
-    case ARGP_KEY_NO_ARGS: argp_error(state, "name a model: bfm prompt model.safetensors"); return 0;
+    case ARGP_KEY_NO_ARGS:
+      argp_error(state, "name a model: bfm prompt model.safetensors");
+      return 0;
     default: return ARGP_ERR_UNKNOWN;
   }
 }

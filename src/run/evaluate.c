@@ -25,7 +25,7 @@ typedef struct {
   double *wide;               // [tasks, replicas, episodes, ·]: observations, then actions
   double *rewards, *returns;  // [tasks, replicas, episodes], as all below
   uint8_t *over, *ended;
-  int status;                // of the simulation, which may be another thread's
+  int status;  // of the simulation, which may be another thread's
   char error[512];
 } Half;
 
@@ -122,7 +122,8 @@ static int half_new(Half *h, const Actor *actor, const bfm_evaluation *plan, con
   }
   TRY(bfm_env_new(&h->env, actor->env, (int)h->rows, plan->seed, plan->threads));
   TRY(half_begin(h, starts));
-  return bfm_env_group_rewards(h->env, h->tasks, h->task_count, h->rewards);  // also checks the tasks
+  return bfm_env_group_rewards(h->env, h->tasks, h->task_count,
+                               h->rewards);  // also checks the tasks
 }
 
 // ---------------------------------- a step -------------------------------------------------------
@@ -233,7 +234,8 @@ static void collect_returns(const Half *h, int64_t episodes, double *returns) {
 static int check_plan(const bfm_evaluation *plan) {
   if (plan->task_count < 1) return bfm_fail(BFM_BAD_ARGUMENT, "an evaluation needs a task");
   if (plan->episodes < 0 || plan->episodes > 100000) {
-    return bfm_fail(BFM_BAD_ARGUMENT, "episodes must be 1 to 100000, not %ld", (long)plan->episodes);
+    return bfm_fail(BFM_BAD_ARGUMENT, "episodes must be 1 to 100000, not %ld",
+                    (long)plan->episodes);
   }
   if (plan->steps < 0) {
     return bfm_fail(BFM_BAD_ARGUMENT, "an episode cannot have %ld steps", (long)plan->steps);
@@ -334,7 +336,10 @@ int evaluate_random(const char *env, const bfm_evaluation *plan, double *returns
   TRY(bfm_env_new(&one, env, 1, 0, 1));
   bfm_env_get_sizes(one, &sizes);
   bfm_env_free(one);
-  Actor who = {.act = random_act, .env = env, .obs_dim = sizes.obs_dim, .act_dim = sizes.act_dim,
+  Actor who = {.act = random_act,
+               .env = env,
+               .obs_dim = sizes.obs_dim,
+               .act_dim = sizes.act_dim,
                .replicas = 1};
   who.actor = &who;
   return evaluate(&who, plan, returns);

@@ -96,7 +96,8 @@ static int tell(const Film *film, int64_t done, int64_t total) {
 
 // ---------------------------------- a strip ------------------------------------------------------
 
-static int draw_strip(const Film *film, int pictures, uint8_t *rgb, int64_t stride, int64_t *chosen) {
+static int draw_strip(const Film *film, int pictures, uint8_t *rgb, int64_t stride,
+                      int64_t *chosen) {
   Render *render;
   TRY(render_new(&render, film->world, film->width, film->height));
   int status = BFM_OK;
@@ -145,11 +146,11 @@ static int ffmpeg_start(Ffmpeg *ffmpeg, int width, int height, double rate, cons
   int ends[2];
   snprintf(size, sizeof size, "%dx%d", width, height);
   snprintf(speed, sizeof speed, "%.6g", rate);
-  const char *const arguments[] = {"ffmpeg",    "-y",      "-loglevel", "error",  "-f",
-                                   "rawvideo",  "-pix_fmt", "rgb24",     "-s",     size,
-                                   "-r",        speed,     "-i",        "pipe:0", "-c:v",
-                                   "libx264",   "-pix_fmt", "yuv420p",   "-crf",   "22",
-                                   "-movflags", "+faststart", "-f",      "mp4",    path, NULL};
+  const char *const arguments[] = {
+      "ffmpeg",     "-y",      "-loglevel", "error",   "-f",   "rawvideo", "-pix_fmt",
+      "rgb24",      "-s",      size,        "-r",      speed,  "-i",       "pipe:0",
+      "-c:v",       "libx264", "-pix_fmt",  "yuv420p", "-crf", "22",       "-movflags",
+      "+faststart", "-f",      "mp4",       path,      NULL};
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends)) {
     return bfm_fail(BFM_IO, "cannot start ffmpeg: %s", strerror(errno));
   }
@@ -157,17 +158,18 @@ static int ffmpeg_start(Ffmpeg *ffmpeg, int width, int height, double rate, cons
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_adddup2(&actions, ends[0], STDIN_FILENO);
   posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
-  int error = posix_spawnp(&ffmpeg->process, "ffmpeg", &actions, NULL, (char *const *)arguments,
-                           environ);
+  int error =
+      posix_spawnp(&ffmpeg->process, "ffmpeg", &actions, NULL, (char *const *)arguments, environ);
   posix_spawn_file_actions_destroy(&actions);
   close(ends[0]);
   ffmpeg->socket = ends[1];
   if (!error) return BFM_OK;
   close(ends[1]);
   if (error == ENOENT) {
-    return bfm_fail(BFM_UNAVAILABLE,
-                    "films need ffmpeg, which is not installed (Debian: apt install ffmpeg); a strip "
-                    "of pictures (.png) needs none");
+    return bfm_fail(
+        BFM_UNAVAILABLE,
+        "films need ffmpeg, which is not installed (Debian: apt install ffmpeg); a strip "
+        "of pictures (.png) needs none");
   }
   return bfm_fail(BFM_UNAVAILABLE, "cannot start ffmpeg: %s", strerror(error));
 }
@@ -220,7 +222,8 @@ static int send_pictures(const Film *film, const Plot *plot, int64_t every, cons
 static int film_to(const Film *film, const Plot *plot, const char *path) {
   int64_t every = (int64_t)ceil(1 / (film->dt * MOST_RATE) - 1e-9);
   Ffmpeg ffmpeg;
-  TRY(ffmpeg_start(&ffmpeg, film->width, film->height + plot->height, 1 / (film->dt * every), path));
+  TRY(ffmpeg_start(&ffmpeg, film->width, film->height + plot->height, 1 / (film->dt * every),
+                   path));
   int status = send_pictures(film, plot, every, &ffmpeg);
   int end = ffmpeg_end(&ffmpeg);
   return status ? status : end;

@@ -47,7 +47,8 @@ static int osmesa_load(void) {
 static int osmesa_new(GlContext *gl, int width, int height) {
   gl->buffer = malloc((size_t)width * height * 4);
   gl->context = gl->buffer ? osmesa.create(OSMESA_RGBA, 24, 8, 0, NULL) : NULL;
-  return gl->context && osmesa.make_current(gl->context, gl->buffer, GL_UNSIGNED_BYTE, width, height);
+  return gl->context &&
+         osmesa.make_current(gl->context, gl->buffer, GL_UNSIGNED_BYTE, width, height);
 }
 
 static void osmesa_free(GlContext *gl) {
@@ -85,9 +86,15 @@ static struct {
 } egl;
 
 static int egl_use(void *device) {
-  static const int attributes[] = {EGL_SURFACE_TYPE, EGL_PBUFFER_BIT, EGL_RENDERABLE_TYPE,
-                                   EGL_OPENGL_BIT,   EGL_DEPTH_SIZE,  24,
-                                   EGL_STENCIL_SIZE, 8,               EGL_NONE};
+  static const int attributes[] = {EGL_SURFACE_TYPE,
+                                   EGL_PBUFFER_BIT,
+                                   EGL_RENDERABLE_TYPE,
+                                   EGL_OPENGL_BIT,
+                                   EGL_DEPTH_SIZE,
+                                   24,
+                                   EGL_STENCIL_SIZE,
+                                   8,
+                                   EGL_NONE};
   int count = 0;
   egl.display = egl.platform_display(EGL_PLATFORM_DEVICE, device, NULL);
   return egl.display && egl.initialize(egl.display, NULL, NULL) &&
@@ -171,7 +178,7 @@ int gl_new(GlContext **out, int width, int height) {
   }
   GlContext *gl = calloc(1, sizeof *gl);
   if (!gl) return bfm_fail(BFM_NO_MEMORY, "no memory for a picture");
-  if (!backend->new(gl, width, height)) {
+  if (!backend->new (gl, width, height)) {
     gl_free(gl);
     return bfm_fail(BFM_UNAVAILABLE, "%s cannot draw %d x %d pixels", backend->name, width, height);
   }
