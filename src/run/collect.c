@@ -273,7 +273,7 @@ static int report(Collection *c) {
   if (!c->crew.learner) return BFM_OK;
   TRY(evaluate(c));
   c->reported = c->rows;
-  return write_log(c);
+  return stopped(c) ? BFM_OK : write_log(c);
 }
 
 static int collect(Collection *c, Progress *progress) {
