@@ -16,7 +16,7 @@ typedef struct {
 } Arguments;
 
 static const struct argp_option own_options[] = {
-    {"output", 'o', "FILE", 0, "write z to a JSON file, for bfm play --z and bfm eval --z", 2},
+    {"output", 'o', "FILE", 0, "write z to a JSON file, for --z and bfm play --z", 2},
     {"json", 'j', NULL, 0, "print z as a JSON object", 2},
     {0},
 };

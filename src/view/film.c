@@ -155,12 +155,16 @@ static int ffmpeg_start(Ffmpeg *ffmpeg, int width, int height, double rate, cons
     return bfm_fail(BFM_IO, "cannot start ffmpeg: %s", strerror(errno));
   }
   posix_spawn_file_actions_t actions;
+  posix_spawnattr_t attributes;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_adddup2(&actions, ends[0], STDIN_FILENO);
   posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
-  int error =
-      posix_spawnp(&ffmpeg->process, "ffmpeg", &actions, NULL, (char *const *)arguments, environ);
+  posix_spawnattr_init(&attributes);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);  // Ctrl-C is ours to hear
+  int error = posix_spawnp(&ffmpeg->process, "ffmpeg", &actions, &attributes,
+                           (char *const *)arguments, environ);
   posix_spawn_file_actions_destroy(&actions);
+  posix_spawnattr_destroy(&attributes);
   close(ends[0]);
   ffmpeg->socket = ends[1];
   if (!error) return BFM_OK;
