@@ -33,7 +33,9 @@ static const struct argp_option own_options[] = {
 static error_t parse(int key, char *arg, struct argp_state *state) {
   Arguments *a = state->input;
   switch (key) {
-    case ARGP_KEY_INIT: flags_init(state, (Flags *const[]){&a->flags, &a->agent_flags}, 2); return 0;
+    case ARGP_KEY_INIT:
+      flags_init(state, (Flags *const[]){&a->flags, &a->agent_flags}, 2);
+      return 0;
     case 'o': a->path = arg; return 0;
     case 'j': a->json = 1; return 0;
     case 'q': a->quiet = 1; return 0;
@@ -321,11 +323,11 @@ static int draw(Show *s, Panel *panels, const char *path) {
   int drawn = 0;
   for (int i = 0; i < count; i++) {
     if (!panels[i].count) continue;
-    bars[drawn++] = (PlotBars){panels[i].title,   panels[i].count, BARS,
-                               panels[i].methods, bar_names,       panels[i].value,
-                               panels[i].spread};
+    bars[drawn++] = (PlotBars){panels[i].title, panels[i].count, BARS, panels[i].methods, bar_names,
+                               panels[i].value, panels[i].spread};
   }
-  if (!drawn) return bfm_fail(BFM_BAD_ARGUMENT, "there is nothing to draw of %s yet", s->a->table->name);
+  if (!drawn)
+    return bfm_fail(BFM_BAD_ARGUMENT, "there is nothing to draw of %s yet", s->a->table->name);
   TRY(plot_bars(bars, drawn, path));
   printf("%s.svg\n%s.png\n", path, path);
   return BFM_OK;
@@ -360,7 +362,8 @@ static const struct {
 static int act(Arguments *a) {
   Nearest nearest = {.word = a->action};
   int i = 0;
-  while (i < ACTION_COUNT && strcmp(actions[i].name, a->action)) nearest_try(&nearest, actions[i++].name);
+  while (i < ACTION_COUNT && strcmp(actions[i].name, a->action))
+    nearest_try(&nearest, actions[i++].name);
   if (i == ACTION_COUNT) {
     return bfm_fail(BFM_BAD_ARGUMENT, "\"%.64s\" is not list, run, show or plot%s%s%s", a->action,
                     nearest.best ? "; did you mean " : "", nearest.best ? nearest.best : "",
@@ -377,7 +380,8 @@ static int act(Arguments *a) {
 int cli_paper(int argc, char **argv) {
   Arguments a = {.action = NULL};
   int status = flags_new(&a.flags, paper_options, &a.settings, "Tables");
-  if (!status) status = flags_new(&a.agent_flags, agent_options, &a.config, "Agent, beside what a table says");
+  if (!status)
+    status = flags_new(&a.agent_flags, agent_options, &a.config, "Agent, beside what a table says");
   if (status) return cli_fail(status);
   const struct argp_child children[] = {
       {&a.flags.argp, 0, NULL, 1}, {&a.agent_flags.argp, 0, NULL, 2}, {0}};

@@ -1,5 +1,5 @@
-// eval.jsonl and its curves. A curve is what one run shows with one number of es actions; its points
-// are means over seeds, its band their standard deviation.
+// eval.jsonl and its curves. A curve is what one run shows with one number of es actions; its
+// points are means over seeds, its band their standard deviation.
 
 #include "run/evals.h"
 
@@ -20,9 +20,9 @@ static int parse_line(const char *text, EvalLine *line) {
     const char *name;
     int64_t *whole;
     double *real;
-  } numbers[] = {{"step", &line->step, NULL}, {"seed", &line->seed, NULL}, {"es", &line->es, NULL},
-                 {"episodes", &line->episodes, NULL}, {"mean", NULL, &line->mean},
-                 {"std", NULL, &line->std}};
+  } numbers[] = {{"step", &line->step, NULL}, {"seed", &line->seed, NULL},
+                 {"es", &line->es, NULL},     {"episodes", &line->episodes, NULL},
+                 {"mean", NULL, &line->mean}, {"std", NULL, &line->std}};
   const char *task = cJSON_GetStringValue(cJSON_GetObjectItem(object, "task"));
   int good = task != NULL;
   for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
@@ -262,7 +262,8 @@ int evals_draw(const char *const *folders, int count, const char *path) {
   for (int i = 0; i < count && !status; i++) {
     status = evals_read(&c.logs[i], folders[i], INT64_MAX);
     if (!status && !c.logs[i].count) {
-      status = bfm_fail(BFM_BAD_ARGUMENT, "%s has no evaluations: train with --eval-every", folders[i]);
+      status =
+          bfm_fail(BFM_BAD_ARGUMENT, "%s has no evaluations: train with --eval-every", folders[i]);
     }
   }
   if (!status) {

@@ -20,7 +20,8 @@ int folder_name(Folder *f, const char *path) {
   *f = (Folder){.made = 0};
   if (!*path) return bfm_fail(BFM_BAD_ARGUMENT, "the output folder has no name");
   if (snprintf(f->path, sizeof f->path, "%s", path) >= (int)sizeof f->path) {
-    return bfm_fail(BFM_BAD_ARGUMENT, "a folder's name of %zu characters is too long", strlen(path));
+    return bfm_fail(BFM_BAD_ARGUMENT, "a folder's name of %zu characters is too long",
+                    strlen(path));
   }
   for (size_t n = strlen(f->path); n > 1 && f->path[n - 1] == '/';) f->path[--n] = 0;
   return BFM_OK;

@@ -26,7 +26,9 @@ static int parse_line(const cJSON *item, LedgerLine *line) {
   const struct {
     const char *name;
     int64_t *to;
-  } numbers[] = {{"seed", &line->seed}, {"steps", &line->steps}, {"es", &line->es},
+  } numbers[] = {{"seed", &line->seed},
+                 {"steps", &line->steps},
+                 {"es", &line->es},
                  {"episodes", &line->episodes}};
   line->run = cJSON_GetStringValue(cJSON_GetObjectItem(item, "run"));
   line->more = cJSON_GetStringValue(cJSON_GetObjectItem(item, "more"));

@@ -243,9 +243,10 @@ static int write_lines(const Run *r, const Trained *done) {
       cJSON_AddItemToArray(lines, line);
     }
   }
-  int status = cJSON_GetArraySize(lines) ? ledger_append(results.path, lines)
-                                         : bfm_fail(BFM_BAD_FILE, "%s has no evaluation of step %" PRId64,
-                                                    r->folder, r->steps);
+  int status =
+      cJSON_GetArraySize(lines)
+          ? ledger_append(results.path, lines)
+          : bfm_fail(BFM_BAD_FILE, "%s has no evaluation of step %" PRId64, r->folder, r->steps);
   cJSON_Delete(lines);
   evals_free(&evals);
   return status;
@@ -305,9 +306,11 @@ int paper_run(const PaperPlan *plan) {
     TRY(status);
   }
   if (!matching) {
-    return bfm_fail(BFM_BAD_ARGUMENT, "no cell of the table %s has \"%s\": bfm paper list %s shows them",
+    return bfm_fail(BFM_BAD_ARGUMENT,
+                    "no cell of the table %s has \"%s\": bfm paper list %s shows them",
                     plan->table->name, plan->settings.filter, plan->table->name);
   }
   if (!diverged) return BFM_OK;
-  return bfm_fail(BFM_DIVERGED, "%d of %d cells diverged and are not in the ledger", diverged, matching);
+  return bfm_fail(BFM_DIVERGED, "%d of %d cells diverged and are not in the ledger", diverged,
+                  matching);
 }

@@ -1,6 +1,6 @@
-// The paper's tables as runs. A table is domains × kinds of data × methods; each of these cells is a
-// training run with several seeds, whose evaluation goes to a ledger. Cells of different tables that
-// ask for the same run share it.
+// The paper's tables as runs. A table is domains × kinds of data × methods; each of these cells is
+// a training run with several seeds, whose evaluation goes to a ledger. Cells of different tables
+// that ask for the same run share it.
 
 #ifndef BFM_RUN_PAPER_H
 #define BFM_RUN_PAPER_H
@@ -12,8 +12,8 @@
 
 typedef struct {
   const char *name, *help;
-  const char *numbers;  // results/paper/NUMBERS.csv, NULL: the paper has a figure only
-  const char *domains, *data;  // words
+  const char *numbers;             // results/paper/NUMBERS.csv, NULL: the paper has a figure only
+  const char *domains, *data;      // words
   int64_t steps, seeds, episodes;  // what the paper's numbers stand for
 } PaperTable;
 
@@ -39,7 +39,7 @@ typedef struct {
 
 // cell number i of a table, 0 after the last
 int paper_cell_at(const PaperTable *table, int i, PaperCell *cell);
-// whether a filter's words ("walker FB-AW") all are the domain's, the data's or in the method's name
+// whether each word of a filter ("walker FB-AW") is the domain, the data or in the method's name
 int paper_cell_matches(const PaperCell *cell, const char *filter);
 
 // ---------------------------------- the paper's numbers ------------------------------------------
@@ -58,7 +58,8 @@ typedef struct {
 int paper_numbers_read(PaperNumbers *numbers, const PaperTable *table, const char *results);
 void paper_numbers_free(PaperNumbers *numbers);
 // task may be a group: "in", "new" or "all"; NULL: the paper has none
-const PaperNumber *paper_number(const PaperNumbers *numbers, const PaperCell *cell, const char *task);
+const PaperNumber *paper_number(const PaperNumbers *numbers, const PaperCell *cell,
+                                const char *task);
 
 // a return as the table has it: D4RL's normalized by the paper's references, others as they are
 double paper_score(const PaperCell *cell, double value);
@@ -72,8 +73,8 @@ typedef struct {
   const char *more;  // options beside the table's
 } PaperOurs;
 
-// what the ledger has of a cell's task or group of tasks ("in", "new", "all"); 0: nothing. Runs with
-// the table's options alone come before others, more steps before fewer
+// what the ledger has of a cell's task or group of tasks ("in", "new", "all"); 0: nothing. Runs
+// with the table's options alone come before others, more steps before fewer
 int paper_ours(const Ledger *ledger, const PaperCell *cell, const char *task, PaperOurs *ours);
 
 // ---------------------------------- running ------------------------------------------------------
@@ -96,7 +97,7 @@ typedef struct {
   void *context;
 } PaperPlan;
 
-// run what is not in the ledger: collect data, train, evaluate; goes on where an earlier call was cut
+// run what is not in the ledger: collect data, train, evaluate; goes on where a call was cut
 int paper_run(const PaperPlan *plan);
 
 #endif

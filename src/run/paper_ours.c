@@ -58,7 +58,8 @@ int paper_ours(const Ledger *ledger, const PaperCell *cell, const char *task, Pa
   double values[MAX_SEEDS];
   for (int i = 0; i < ledger->count; i++) {
     const LedgerLine *line = &ledger->lines[i];
-    if (!is_ours(line, cell) || line->steps != best->steps || strcmp(line->more, best->more)) continue;
+    if (!is_ours(line, cell) || line->steps != best->steps || strcmp(line->more, best->more))
+      continue;
     double value = value_of(line, cell, task);
     if (isnan(value)) continue;
     // a seed that was done again counts as it was last

@@ -16,7 +16,8 @@
 static const PaperTable tables[] = {
     {"rnd", "locomotion on RND data", "rnd", DMC, "rnd", MILLION, 5, 100},
     {"mood", "locomotion on MOOD data", "mood", DMC " humanoid", "mood", MILLION, 5, 100},
-    {"ablations", "parts of FB-AW, on MOOD data", "ablations", DMC " humanoid", "mood", MILLION, 5, 100},
+    {"ablations", "parts of FB-AW, on MOOD data", "ablations", DMC " humanoid", "mood", MILLION, 5,
+     100},
     {"jaco-64", "the arm, d 64, on RND data", "jaco-64", "jaco", "rnd", MILLION, 5, 100},
     {"jaco-128", "the arm, d 128", "jaco-128", "jaco", "rnd", MILLION, 5, 100},
     {"jaco-256", "the arm, d 256", "jaco-256", "jaco", "rnd", MILLION, 5, 100},
@@ -25,7 +26,8 @@ static const PaperTable tables[] = {
     {"dims", "length d of z, on MOOD data (a figure)", NULL, DMC, "mood", MILLION, 5, 100},
     {"blocks", "blocks of FB-AWARE, on MOOD data (a figure)", NULL, DMC, "mood", MILLION, 5, 100},
     {"jaco-blocks", "blocks and d for the arm (a figure)", NULL, "jaco", "rnd", MILLION, 5, 100},
-    {"z", "z in a batch, norm of B, share of z from B (figures)", NULL, DMC, "mood", MILLION, 5, 100},
+    {"z", "z in a batch, norm of B, share of z from B (figures)", NULL, DMC, "mood", MILLION, 5,
+     100},
     {"es", "FB-AW with and without evaluation-based sampling (a figure)", NULL, DMC " humanoid",
      "mood", MILLION, 5, 100},
     {"first", "not in the paper: a look at the whole path, for a CPU", NULL, "point_mass", "random",
@@ -37,11 +39,12 @@ static const PaperTable tables[] = {
 #define FB_AW "algo=fb-aw"
 #define FB_ARE(K) "algo=fb-are blocks=" #K
 #define FB_AWARE(K) "algo=fb-aware blocks=" #K
+#define LAP_AW "algo=lap-aw"
 #define VANILLA " target=min ensemble=shared"
 
 static const PaperMethod methods[] = {
     {"rnd", "LAP", "algo=lap", 0},
-    {"rnd", "LAP-AW", "algo=lap-aw", 1},
+    {"rnd", "LAP-AW", LAP_AW, 1},
     {"rnd", "FB-AW", FB_AW, 1},
     {"rnd", "FB", FB, 0},
     {"rnd", "FB-ARE (4)", FB_ARE(4), 0},
@@ -51,7 +54,7 @@ static const PaperMethod methods[] = {
     {"mood", "FB-AW", FB_AW, 1},
     {"mood", "FB-AWARE (4)", FB_AWARE(4), 1},
     {"mood", "FB-AWARE (8)", FB_AWARE(8), 1},
-    {"mood", "LAP-AW", "algo=lap-aw", 1},
+    {"mood", "LAP-AW", LAP_AW, 1},
 
     {"ablations", "Vanilla FB", FB VANILLA, 0},
     {"ablations", "FB (fully par. + no min.)", FB, 0},
@@ -59,43 +62,53 @@ static const PaperMethod methods[] = {
     {"ablations", "FB-AW (WIS)", FB_AW " weights=wis", 1},
     {"ablations", "FB-AW", FB_AW, 1},
 
-#define JACO(D)                                                 \
-  {"jaco-" #D, "FB", FB " d=" #D, 0},                           \
-  {"jaco-" #D, "FB-AW", FB_AW " d=" #D, 1},                     \
-  {"jaco-" #D, "FB-AWARE (4)", FB_AWARE(4) " d=" #D, 1},        \
-  {"jaco-" #D, "FB-AWARE (8)", FB_AWARE(8) " d=" #D, 1},        \
-  {"jaco-" #D, "LAP-AW", "algo=lap-aw d=" #D, 1}
-    JACO(64),
-    JACO(128),
-    JACO(256),
+    {"jaco-64", "FB", FB " d=64", 0},
+    {"jaco-64", "FB-AW", FB_AW " d=64", 1},
+    {"jaco-64", "FB-AWARE (4)", FB_AWARE(4) " d=64", 1},
+    {"jaco-64", "FB-AWARE (8)", FB_AWARE(8) " d=64", 1},
+    {"jaco-64", "LAP-AW", LAP_AW " d=64", 1},
+    {"jaco-128", "FB", FB " d=128", 0},
+    {"jaco-128", "FB-AW", FB_AW " d=128", 1},
+    {"jaco-128", "FB-AWARE (4)", FB_AWARE(4) " d=128", 1},
+    {"jaco-128", "FB-AWARE (8)", FB_AWARE(8) " d=128", 1},
+    {"jaco-128", "LAP-AW", LAP_AW " d=128", 1},
+    {"jaco-256", "FB", FB " d=256", 0},
+    {"jaco-256", "FB-AW", FB_AW " d=256", 1},
+    {"jaco-256", "FB-AWARE (4)", FB_AWARE(4) " d=256", 1},
+    {"jaco-256", "FB-AWARE (8)", FB_AWARE(8) " d=256", 1},
+    {"jaco-256", "LAP-AW", LAP_AW " d=256", 1},
 
     {"d4rl", "FB", FB, 0},
     {"d4rl", "FB-AW", FB_AW, 1},
     {"d4rl", "FB-AWARE", FB_AWARE(8), 1},
 
-#define DIMS(D)                                                  \
-  {"dims", "FB-AW d " #D, FB_AW " d=" #D, 1},                    \
-  {"dims", "FB-AWARE (8) d " #D, FB_AWARE(8) " d=" #D, 1}
-    DIMS(32),
-    DIMS(64),
-    DIMS(128),
-    DIMS(256),
+    {"dims", "FB-AW d 32", FB_AW " d=32", 1},
+    {"dims", "FB-AWARE (8) d 32", FB_AWARE(8) " d=32", 1},
+    {"dims", "FB-AW d 64", FB_AW " d=64", 1},
+    {"dims", "FB-AWARE (8) d 64", FB_AWARE(8) " d=64", 1},
+    {"dims", "FB-AW d 128", FB_AW " d=128", 1},
+    {"dims", "FB-AWARE (8) d 128", FB_AWARE(8) " d=128", 1},
+    {"dims", "FB-AW d 256", FB_AW " d=256", 1},
+    {"dims", "FB-AWARE (8) d 256", FB_AWARE(8) " d=256", 1},
 
-#define BLOCKS(K) {"blocks", "FB-AWARE (" #K ")", FB_AWARE(K), 1}
-    BLOCKS(1),
-    BLOCKS(2),
-    BLOCKS(4),
-    BLOCKS(8),
-    BLOCKS(16),
+    {"blocks", "FB-AWARE (1)", FB_AWARE(1), 1},
+    {"blocks", "FB-AWARE (2)", FB_AWARE(2), 1},
+    {"blocks", "FB-AWARE (4)", FB_AWARE(4), 1},
+    {"blocks", "FB-AWARE (8)", FB_AWARE(8), 1},
+    {"blocks", "FB-AWARE (16)", FB_AWARE(16), 1},
 
-#define JACO_BLOCKS(D)                                                           \
-  {"jaco-blocks", "FB-AW d " #D, FB_AW " d=" #D, 1},                             \
-  {"jaco-blocks", "FB-AWARE (2) d " #D, FB_AWARE(2) " d=" #D, 1},                \
-  {"jaco-blocks", "FB-AWARE (4) d " #D, FB_AWARE(4) " d=" #D, 1},                \
-  {"jaco-blocks", "FB-AWARE (8) d " #D, FB_AWARE(8) " d=" #D, 1}
-    JACO_BLOCKS(64),
-    JACO_BLOCKS(128),
-    JACO_BLOCKS(256),
+    {"jaco-blocks", "FB-AW d 64", FB_AW " d=64", 1},
+    {"jaco-blocks", "FB-AWARE (2) d 64", FB_AWARE(2) " d=64", 1},
+    {"jaco-blocks", "FB-AWARE (4) d 64", FB_AWARE(4) " d=64", 1},
+    {"jaco-blocks", "FB-AWARE (8) d 64", FB_AWARE(8) " d=64", 1},
+    {"jaco-blocks", "FB-AW d 128", FB_AW " d=128", 1},
+    {"jaco-blocks", "FB-AWARE (2) d 128", FB_AWARE(2) " d=128", 1},
+    {"jaco-blocks", "FB-AWARE (4) d 128", FB_AWARE(4) " d=128", 1},
+    {"jaco-blocks", "FB-AWARE (8) d 128", FB_AWARE(8) " d=128", 1},
+    {"jaco-blocks", "FB-AW d 256", FB_AW " d=256", 1},
+    {"jaco-blocks", "FB-AWARE (2) d 256", FB_AWARE(2) " d=256", 1},
+    {"jaco-blocks", "FB-AWARE (4) d 256", FB_AWARE(4) " d=256", 1},
+    {"jaco-blocks", "FB-AWARE (8) d 256", FB_AWARE(8) " d=256", 1},
 
     {"z", "FB-AW", FB_AW, 1},
     {"z", "FB-AW, one z a batch", FB_AW " z-groups=1", 1},
@@ -182,7 +195,8 @@ int paper_cell_at(const PaperTable *table, int i, PaperCell *cell) {
 int paper_cell_matches(const PaperCell *cell, const char *filter) {
   char word[64];
   for (int i = 0; word_at(filter, i, word, sizeof word); i++) {
-    if (strcmp(word, cell->domain) && strcmp(word, cell->data) && !strstr(cell->method->method, word)) {
+    if (strcmp(word, cell->domain) && strcmp(word, cell->data) &&
+        !strstr(cell->method->method, word)) {
       return 0;
     }
   }
@@ -225,7 +239,8 @@ int paper_numbers_read(PaperNumbers *all, const PaperTable *table, const char *r
   for (int at = 0; !status && getline(&line, &size, file) > 0; at++) {
     if (!at) continue;  // the names of the columns
     if (!parse_number(line, &number)) {
-      status = bfm_fail(BFM_BAD_FILE, "%s: line %d is not domain,task,method,mean,std", path, at + 1);
+      status =
+          bfm_fail(BFM_BAD_FILE, "%s: line %d is not domain,task,method,mean,std", path, at + 1);
       break;
     }
     if (all->count == room) {

@@ -1,5 +1,5 @@
-// A training run from its start to its first step: settings, data, agent, prompt states, folder. All
-// that a user can have got wrong is found here, before anything is left on the disk.
+// A training run from its start to its first step: settings, data, agent, prompt states, folder.
+// All that a user can have got wrong is found here, before anything is left on the disk.
 
 #include "run/train.h"
 
@@ -37,7 +37,8 @@ const Option train_options[] = {
      "whether evaluations choose the best of --es actions"},
     {"prompt-states", OPTION_INT, AT(prompt_states), "100k", 0, 1e8, NULL,
      "states of the data that models carry, to be told rewards in words"},
-    {"env", OPTION_TEXT, AT(env), "", 0, 0, NULL, "domain of the data, where its file does not say"},
+    {"env", OPTION_TEXT, AT(env), "", 0, 0, NULL,
+     "domain of the data, where its file does not say"},
     {"on-divergence", OPTION_CHOICE, AT(on_divergence), "stop", 0, 0, "stop|restart",
      "restart: go back to the last good state with a third of the learning rate"},
     {.name = NULL},
@@ -74,7 +75,8 @@ static int read_record(const Training *t, cJSON **record) {
   const cJSON *name;
   cJSON_ArrayForEach(name, cJSON_GetObjectItem(*record, "data")) good &= cJSON_IsString(name);
   if (good) return BFM_OK;
-  return bfm_fail(BFM_BAD_FILE, "%s/run.json is damaged: it names no data files, checksum and settings",
+  return bfm_fail(BFM_BAD_FILE,
+                  "%s/run.json is damaged: it names no data files, checksum and settings",
                   t->folder.path);
 }
 
@@ -86,7 +88,8 @@ static int take_settings(Training *t, const cJSON *record) {
   int status = text ? options_from_json(train_options, &t->settings, text) : BFM_OK;
   free(text);
   if (status) return bfm_fail_prefix(BFM_BAD_FILE, "%s/run.json: ", t->folder.path);
-  return t->plan.settings ? options_from_json(train_options, &t->settings, t->plan.settings) : BFM_OK;
+  return t->plan.settings ? options_from_json(train_options, &t->settings, t->plan.settings)
+                          : BFM_OK;
 }
 
 // what this start of the run was given; a resume may be given nothing
@@ -200,7 +203,7 @@ static int make_agent(Training *t, const Dataset *data) {
 // so many rows of an array, evenly spread over all
 static void *sample(const void *from, int64_t count, int64_t rows, size_t row_bytes) {
   char *to = malloc((size_t)rows * row_bytes + 1);
-  for (int64_t i = 0; to && i < rows; i++) {
+  for (int64_t i = 0; to && row_bytes && i < rows; i++) {
     memcpy(to + (size_t)i * row_bytes, (const char *)from + (size_t)(i * count / rows) * row_bytes,
            row_bytes);
   }
@@ -292,7 +295,8 @@ static int make_watch(Training *t) {
   TRY(option_of(t->agent, "device", NULL, device, sizeof device));
   if (s->eval_es != ON || !es) plan.es[plan.es_count++] = 0;
   if (s->eval_es != OFF && es) plan.es[plan.es_count++] = es;
-  snprintf(options, sizeof options, "{\"device\": \"%s\", \"threads\": %" PRId64 "}", device, threads);
+  snprintf(options, sizeof options, "{\"device\": \"%s\", \"threads\": %" PRId64 "}", device,
+           threads);
   plan.options = options;
   return watch_new(&t->watch, &plan, t->agent);
 }

@@ -51,7 +51,7 @@ typedef struct {
   int64_t logged_step;  // the last line of the log, and when
   double logged_seconds;
 
-  Watch *watch;  // NULL: no evaluation
+  Watch *watch;         // NULL: no evaluation
   int64_t sample_rows;  // of the data: states with the rewards the file has
   float *sample_obs, *sample_rewards;
 

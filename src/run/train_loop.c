@@ -1,6 +1,6 @@
 // The training loop. The agent runs in chunks of about half a second, so that progress, the log and
-// Ctrl-C are served without the device waiting; chunks end where a log line, a look at its health, an
-// evaluation or a save is due. None of these changes a bit of the result.
+// Ctrl-C are served without the device waiting; chunks end where a log line, a look at its health,
+// an evaluation or a save is due. None of these changes a bit of the result.
 
 #include <inttypes.h>
 #include <math.h>
@@ -48,7 +48,8 @@ static int write_log(Training *t) {
   cJSON_AddNumberToObject(line, "seconds", round(1e3 * (t->before + t->seconds)) / 1e3);
   cJSON_AddNumberToObject(line, "rate", round(10 * rate) / 10);
   for (int i = 0; i < count; i++) {
-    cJSON_AddItemToObject(line, bfm_agent_loss_name(t->agent, i), column_item(t->losses, R, count, i));
+    cJSON_AddItemToObject(line, bfm_agent_loss_name(t->agent, i),
+                          column_item(t->losses, R, count, i));
   }
   for (int i = 0; i < metric_count; i++) {
     cJSON_AddItemToObject(line, bfm_agent_metric_name(t->agent, i),
@@ -119,8 +120,9 @@ static int fall_back(Training *t) {
   TRY(log_divergence(t, why, lr));
   if (!again) {
     TRY(save(t));
-    return bfm_fail(BFM_DIVERGED, "%s; the last good models and state, those of step %" PRId64
-                    ", are in %s", why, step, t->folder.path);
+    return bfm_fail(BFM_DIVERGED,
+                    "%s; the last good models and state, those of step %" PRId64 ", are in %s", why,
+                    step, t->folder.path);
   }
   t->restarts++;
   TRY(agent_set_lr(t->agent, lr));
@@ -193,7 +195,8 @@ static int train(Training *t, Progress *progress, int64_t *saved) {
     }
     TRY(status);
     step = bfm_agent_step(t->agent);
-    if (n == chunk) chunk = start + t->seconds - before < CHUNK_SECONDS ? 2 * chunk : (chunk + 1) / 2;
+    if (n == chunk)
+      chunk = start + t->seconds - before < CHUNK_SECONDS ? 2 * chunk : (chunk + 1) / 2;
 
     TRY(serve(t, step));
     int by_time = s->save_every == 0 && seconds_now() - last_save > SAVE_SECONDS;

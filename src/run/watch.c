@@ -25,14 +25,14 @@
 struct Watch {
   WatchPlan plan;
   TaskList tasks;
-  EvalLog evals;     // all that was found
-  double *best;      // [replicas]
-  float **rewards;   // [tasks] of the prompt states; NULL: the data says them
-  float *z;          // [tasks, d]
-  double *returns;   // [tasks, episodes]
+  EvalLog evals;    // all that was found
+  double *best;     // [replicas]
+  float **rewards;  // [tasks] of the prompt states; NULL: the data says them
+  float *z;         // [tasks, d]
+  double *returns;  // [tasks, episodes]
 
   pthread_t thread;
-  int running;       // the thread is to be joined
+  int running;  // the thread is to be joined
   atomic_int stop;
   int64_t step;       // under way
   int status;         // of the last evaluation …
@@ -179,7 +179,9 @@ static int evaluate_agent(Watch *w, bfm_agent *agent, int replica, FILE *lines) 
                            .context = w};
     TRY(bfm_agent_evaluate(agent, &plan, w->returns));
     for (int i = 0; i < w->tasks.count; i++) {
-      EvalLine line = {.step = w->step, .seed = w->plan.seed + replica, .es = w->plan.es[k],
+      EvalLine line = {.step = w->step,
+                       .seed = w->plan.seed + replica,
+                       .es = w->plan.es[k],
                        .episodes = w->plan.episodes};
       snprintf(line.task, sizeof line.task, "%s", w->tasks.text[i]);
       mean_std(w->returns + i * w->plan.episodes, w->plan.episodes, &line.mean, &line.std);

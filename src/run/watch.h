@@ -1,7 +1,7 @@
 // Watching a run learn: at a step the models are saved and a second thread, with agents of its own,
 // lets them act while training goes on. In the run's folder:
 //   eval.jsonl                   one line a step, replica, task and es
-//   best.safetensors             the model with the best mean over tasks; best.0 … with several seeds
+//   best.safetensors             the model with the best mean over tasks; best.0 … with seeds
 //   pending.safetensors          the models whose evaluation is not done; a resume begins with them
 //   curves.svg, curves.png       returns by step
 
@@ -16,9 +16,9 @@
 
 typedef struct {
   const char *folder;
-  const char *options;  // to load models with, a JSON object or NULL
-  const char *env;      // domain
-  const char *tasks;    // as in tasklist.h
+  const char *options;              // to load models with, a JSON object or NULL
+  const char *env;                  // domain
+  const char *tasks;                // as in tasklist.h
   int64_t episodes, episode_steps;  // 0 steps: the domain's
   int64_t es[2];
   int es_count;

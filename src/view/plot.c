@@ -1,5 +1,5 @@
-// Plots. A script with its numbers inside is written beside the pictures, gnuplot reads it and draws
-// both files under temporary names, and renames make them appear whole. No shell is involved.
+// Plots. A script with its numbers inside is written beside the pictures, gnuplot reads it and
+// draws both files under temporary names, and renames make them appear whole. No shell is involved.
 
 #include "view/plot.h"
 
@@ -63,7 +63,8 @@ static int plot_open(Plot *p, const char *path) {
 
 static int draw(const Plot *p) {
   posix_spawn_file_actions_t actions;
-  if (posix_spawn_file_actions_init(&actions)) return bfm_fail(BFM_NO_MEMORY, "no memory for a plot");
+  if (posix_spawn_file_actions_init(&actions))
+    return bfm_fail(BFM_NO_MEMORY, "no memory for a plot");
   for (int fd = 0; fd < 3; fd++) {
     posix_spawn_file_actions_addopen(&actions, fd, "/dev/null", fd ? O_WRONLY : O_RDONLY, 0);
   }
@@ -82,8 +83,8 @@ static int draw(const Plot *p) {
     if (errno != EINTR) return bfm_fail(BFM_IO, "gnuplot was lost: %s", strerror(errno));
   }
   if (!result) return BFM_OK;
-  return bfm_fail(BFM_UNAVAILABLE, "gnuplot could not draw %s and ended with status %d", p->final[0],
-                  WIFEXITED(result) ? WEXITSTATUS(result) : 128 + WTERMSIG(result));
+  return bfm_fail(BFM_UNAVAILABLE, "gnuplot could not draw %s and ended with status %d",
+                  p->final[0], WIFEXITED(result) ? WEXITSTATUS(result) : 128 + WTERMSIG(result));
 }
 
 static int plot_close(Plot *p) {
@@ -198,9 +199,10 @@ static void put_bars_panel(FILE *out, const void *context, int panel) {
 int plot_bars(const PlotBars *panels, int count, const char *path) {
   Plot p;
   TRY(plot_open(&p, path));
-  fputs("set grid y\nset style data histograms\nset style histogram errorbars gap 1 lw 1\n"
-        "set style fill solid 0.6 border -1\nset yrange [0:*]\nset xtics rotate by -35\n",
-        p.out);
+  fputs(
+      "set grid y\nset style data histograms\nset style histogram errorbars gap 1 lw 1\n"
+      "set style fill solid 0.6 border -1\nset yrange [0:*]\nset xtics rotate by -35\n",
+      p.out);
   for (int k = 0; k < count; k++) put_bars_data(p.out, &panels[k], k);
   return for_each_picture(&p, count, 2, panels, put_bars_panel);
 }

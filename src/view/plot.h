@@ -23,9 +23,9 @@ int plot_curves(const PlotPanel *panels, int count, const char *x_label, const c
 
 typedef struct {
   const char *title;
-  int groups, bars;               // clusters, and bars in each
+  int groups, bars;  // clusters, and bars in each
   const char *const *group_names, *const *bar_names;
-  const double *value, *spread;   // [groups, bars]; NaN: none
+  const double *value, *spread;  // [groups, bars]; NaN: none
 } PlotBars;
 
 int plot_bars(const PlotBars *panels, int count, const char *path);
