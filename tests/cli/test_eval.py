@@ -51,6 +51,18 @@ def test_tables(models):
   assert "over models" in two and str(models[1]) in two and "reach" not in two
 
 
+def test_policies_of_one_task(models, tmp_path):
+  data = tmp_path / "d.h5"
+  process = run("collect", "point_mass", "--with", "td3", "--task", "easy", "--steps", 200, "--envs", 4,
+                "--hidden", 16, "--batch", 16, "-o", data)
+  assert process.returncode == 0, process.stderr
+  policy = tmp_path / "d.easy.safetensors"
+  assert [line["task"] for line in lines(policy, *SHORT)] == ["easy"]
+  found = lines(models[0], policy, *SHORT, "--tasks", "x, y")
+  assert [(line["model"], line["task"]) for line in found] == [
+      (str(path), task) for path in (models[0], policy) for task in ("x", "y")]
+
+
 def test_refusals(models, tmp_path):
   assert "easy" in refused("eval", models[0], *SHORT, "--tasks", "eesy")
   assert "x +" in refused("eval", models[0], *SHORT, "--tasks", "x +")
