@@ -97,7 +97,7 @@ struct bfm_agent {
 // step.c
 void agent_learn(bfm_agent *agent);  // losses, gradients, updates, on the batch that is there
 int agent_check_losses(bfm_agent *agent, float *out);
-int agent_set_lr(bfm_agent *agent, double lr);  // from the next step on
+int agent_set_lr(bfm_agent *agent, double lr);  // from the next step on; B's own alike
 
 // task.c: z in training
 void agent_refresh_pool(bfm_agent *agent);     // from pool_obs

@@ -26,6 +26,7 @@ const Option agent_options[] = {
     {"b-hidden", OPTION_INT, AT(b_hidden), "0", 0, 4096, NULL, "width of B; 0: the preset's"},
     {"gamma", OPTION_REAL, AT(gamma), "0.98", 0, 1, NULL, "discount"},
     {"lr", OPTION_REAL, AT(lr), "1e-4", 0, 10, NULL, "Adam's learning rate"},
+    {"b-lr", OPTION_REAL, AT(b_lr), "0", 0, 10, NULL, "learning rate of B; 0: lr"},
     {"polyak", OPTION_REAL, AT(polyak), "0.01", 0, 1, NULL, "share of the new in the targets"},
     {"ortho", OPTION_REAL, AT(ortho), "1", 0, 1e6, NULL, "weight of the orthonormality loss"},
     {"target", OPTION_CHOICE, AT(target), "mean", 0, 0, "mean|min", "target over the members of F"},

@@ -12,7 +12,7 @@ typedef struct {
   int64_t d, blocks, batch, seed, seeds, threads;
   char device[OPTION_TEXT_SIZE];
   int64_t hidden, feat, b_hidden, members;
-  double gamma, polyak, lr, ortho, sigma, noise_clip, beta, clip, ess, z_mix;
+  double gamma, polyak, lr, b_lr, ortho, sigma, noise_clip, beta, clip, ess, z_mix;
   int weights, target, ensemble, adv, adv_base, b_norm, f_norm, pi_norm;
   int64_t es, z_groups, z_pool, mbar;
   char goal[OPTION_TEXT_SIZE];

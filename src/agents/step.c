@@ -151,6 +151,7 @@ static void b_backward(bfm_agent *a) {
 
 // parameters first … end-1 and, where they have any, their targets
 static void update(bfm_agent *a, int64_t first, int64_t end, const int64_t *step) {
+  double lr = first == a->first[NET_B] && a->config.b_lr > 0 ? a->config.b_lr : a->config.lr;
   Ops *ops = a->ops;
   int copies = ops->type != F32, slow = first < a->target_count;
   int64_t at = first * (int64_t)type_size(ops->type);
@@ -158,7 +159,7 @@ static void update(bfm_agent *a, int64_t first, int64_t end, const int64_t *step
                          .grad = a->grad + first, .copy = copies ? (char *)a->work + at : NULL,
                          .target = slow ? a->target + first : NULL,
                          .target_copy = slow && copies ? (char *)a->target_work + at : NULL,
-                         .step = step, .count = end - first, .lr = (float)a->config.lr,
+                         .step = step, .count = end - first, .lr = (float)lr,
                          .beta1 = 0.9f, .beta2 = 0.999f, .epsilon = 1e-8f,
                          .tau = (float)a->config.polyak});
 }
@@ -237,7 +238,8 @@ void agent_learn(bfm_agent *a) {
     net_backward(ops, &a->net[NET_U], a->online[NET_U], &a->tape[NET_U], a->du, b_rows, 0);
     net_backward(ops, &a->net[NET_V], a->online[NET_V], &a->tape[NET_V], a->dv, b_rows, 0);
   }
-  update(a, a->first[NET_B], a->target_count, a->step_device);
+  update(a, a->first[NET_B], a->first[NET_B] + a->net[NET_B].count, a->step_device);
+  if (a->config.mbar) update(a, a->first[NET_U], a->target_count, a->step_device);
   update_masked(a);
   ops->lane(ops, 0);
 
@@ -410,6 +412,7 @@ int bfm_agent_set_data(bfm_agent *a, int64_t count, const float *obs, const floa
 }
 
 int agent_set_lr(bfm_agent *a, double lr) {
+  if (a->config.lr > 0) a->config.b_lr *= lr / a->config.lr;
   a->config.lr = lr;
   forget_graphs(a);
   return a->data_count ? record_graphs(a) : BFM_OK;

@@ -46,6 +46,7 @@ class Options:
   gamma: float = 0.98
   ortho: float = 1.0
   lr: float = 1e-4
+  b_lr: float = 0.0  # 0: lr
   polyak: float = 0.01
   sigma: float = 0.2
   noise_clip: float = 0.3
@@ -384,8 +385,9 @@ class Agent:
     self.learned = [name for name in self.p if "_target." not in name]
     for name in self.learned:
       self.p[name].requires_grad_()
-    self.adam = torch.optim.Adam([self.p[name] for name in self.learned], lr=options.lr,
-                                 betas=(0.9, 0.999), eps=1e-8)
+    rate = lambda name: name.startswith(options.B + ".") and options.b_lr or options.lr
+    self.adam = torch.optim.Adam([{"params": [self.p[name]], "lr": rate(name)}
+                                  for name in self.learned], betas=(0.9, 0.999), eps=1e-8)
 
   def tensor(self, x):
     return torch.as_tensor(x).detach().clone().to(self.dtype)

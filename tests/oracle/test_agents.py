@@ -197,6 +197,7 @@ ONE_AT_A_TIME = [
     ("fb-aw", {"ess": 0.5, "weights": "wis"}), ("fb-aware", {"ess": 0.02}),
     ("fb-aware", {"gamma": 0.9}), ("lap", {"gamma": 0.5}), ("fb", {"ortho": 100.0}),
     ("fb-aware", {"ortho": 100.0}), ("lap", {"ortho": 10.0}), ("fb-aware", {"lr": 1e-3}),
+    *((algo, {"b_lr": 1e-5}) for algo in ("fb-aware", "lap")), ("fb", {"b_lr": 1e-3, "mbar": 3}),
     ("fb", {"polyak": 0.2}), ("fb-aware", {"noise_clip": 0.1}), ("fb", {"noise_clip": 10.0}),
     ("fb", {"members": 1}), ("fb-aware", {"members": 3}), ("lap-aw", {"members": 1}),
     ("fb", {"sigma": 0.5}), ("fb-aware", {"sigma": 0.05}),
