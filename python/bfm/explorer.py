@@ -96,7 +96,7 @@ class Explorer:
     return out
 
   def add(self, obs, act, reward, discount, next_obs, last):
-    """One transition of every environment: discount 0 where it terminated, last 1 where it ended."""
+    """A transition of every environment: discount 0 where it terminated, last 1 where it ended."""
     parts = {"obs": (obs, self.obs_dim), "act": (act, self.act_dim), "reward": (reward, 0),
              "discount": (discount, 0), "next_obs": (next_obs, self.obs_dim), "last": (last, 0)}
     rows = []

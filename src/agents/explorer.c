@@ -88,7 +88,9 @@ static void place_networks(bfm_explorer *e) {
 
 // ------------------------------- memory ----------------------------------------------------------
 
-static float *floats(Arena *arena, int64_t count) { return arena_take(arena, count * sizeof(float)); }
+static float *floats(Arena *arena, int64_t count) {
+  return arena_take(arena, count * sizeof(float));
+}
 
 static int64_t seen_count(const bfm_explorer *e) {
   return ((int64_t)e->T * e->E * e->obs_dim + 1) / 2 * 2;  // what follows is aligned to 8 bytes
@@ -195,7 +197,8 @@ static void point_params(bfm_explorer *e) {
 
 int explorer_ready(bfm_explorer *e) {
   if (e->only_acts) {
-    return bfm_fail(BFM_BAD_ARGUMENT, "this explorer is the policy of a file: it acts, and does not learn");
+    return bfm_fail(BFM_BAD_ARGUMENT,
+                    "this explorer is the policy of a file: it acts, and does not learn");
   }
   if (e->work_memory) return BFM_OK;
   TRY(allocate(e, work_layout, &e->work_memory));
@@ -256,9 +259,9 @@ void explorer_refresh_copies(bfm_explorer *e) {
 // ------------------------------- making and freeing ----------------------------------------------
 
 static int setup(bfm_explorer *e, int start) {
-  static const Precision precisions[] = {[CONFIG_AUTO] = PRECISION_TF32, [CONFIG_F32] = PRECISION_F32,
-                                         [CONFIG_TF32] = PRECISION_TF32,
-                                         [CONFIG_BF16] = PRECISION_BF16};
+  static const Precision precisions[] = {
+      [CONFIG_AUTO] = PRECISION_TF32, [CONFIG_F32] = PRECISION_F32,
+      [CONFIG_TF32] = PRECISION_TF32, [CONFIG_BF16] = PRECISION_BF16};
   TRY(ops_open(&e->ops, e->options.device, precisions[e->options.precision],
                (int)e->options.threads));
   define_networks(e);
@@ -369,7 +372,8 @@ int bfm_explorer_tensor_info(const bfm_explorer *e, int index, const char **name
   return BFM_OK;
 }
 
-static int find_tensor(const bfm_explorer *e, int task, const char *name, int64_t count, float **at) {
+static int find_tensor(const bfm_explorer *e, int task, const char *name, int64_t count,
+                       float **at) {
   *at = NULL;
   if (task < 0 || task >= e->T) {
     return bfm_fail(BFM_BAD_ARGUMENT, "task %d of an explorer with %d", task, e->T);
@@ -385,7 +389,8 @@ static int find_tensor(const bfm_explorer *e, int task, const char *name, int64_
   return bfm_fail(BFM_BAD_ARGUMENT, "no tensor named \"%s\" in this explorer", name);
 }
 
-int bfm_explorer_get_tensor(bfm_explorer *e, int task, const char *name, float *out, int64_t count) {
+int bfm_explorer_get_tensor(bfm_explorer *e, int task, const char *name, float *out,
+                            int64_t count) {
   float *at;
   TRY(find_tensor(e, task, name, count, &at));
   return e->ops->download(e->ops, out, at, count * sizeof *out);
@@ -505,7 +510,9 @@ int bfm_explorer_update(bfm_explorer *e, int64_t updates) {
   Ops *ops = e->ops;
   int64_t delay = e->options.delay;
   TRY(explorer_ready(e));
-  if (!e->slots) return bfm_fail(BFM_BAD_ARGUMENT, "no transitions to learn from: bfm_explorer_add first");
+  if (!e->slots) {
+    return bfm_fail(BFM_BAD_ARGUMENT, "no transitions to learn from: bfm_explorer_add first");
+  }
   if (!e->round_graph) TRY(ops->record(ops, &e->round_graph, round_body, e));
   while (updates > 0) {
     int64_t rounds = e->step % delay ? 0 : updates / delay, done = rounds ? rounds * delay : 1;
@@ -569,8 +576,9 @@ int bfm_explorer_losses(bfm_explorer *e, float *out) {
   TRY(status);
   for (int i = 0; i < e->T * e->loss_count; i++) {
     if (isfinite(out[i])) continue;
-    return bfm_fail(BFM_DIVERGED, "%s of task %d is %s after update %ld", loss_names[i % e->loss_count],
-                    i / e->loss_count, isnan(out[i]) ? "NaN" : "infinite", (long)e->step);
+    return bfm_fail(BFM_DIVERGED, "%s of task %d is %s after update %ld",
+                    loss_names[i % e->loss_count], i / e->loss_count,
+                    isnan(out[i]) ? "NaN" : "infinite", (long)e->step);
   }
   return BFM_OK;
 }

@@ -1,8 +1,8 @@
 // Explorers: the agents that make data, T side by side as the replicas of one job. td3.c is the
 // actor-critic that both kinds are; rnd.c puts a bonus for the unseen in the place of its reward.
-// explorer.c has networks, the ring of transitions and acting, explorer_files.c the files. The
-// functions to call are bfm_explorer_* of bfm.h; a loop calls act, update, add, and simulates between
-// the last two while the GPU updates.
+// explorer.c has networks, the ring of transitions and acting, explorer_files.c the files. What to
+// call is bfm_explorer_* of bfm.h; a loop calls act, update, add, and simulates between the last
+// two while the GPU updates.
 
 #ifndef BFM_AGENTS_EXPLORER_H
 #define BFM_AGENTS_EXPLORER_H
@@ -20,7 +20,7 @@ typedef struct {
 
 extern const Option explorer_options[];
 
-// bfm_explorer_new with options that have been read; those that are 0 for "as algo says" are filled in
+// bfm_explorer_new with options that have been read; those left to algo are filled in
 int explorer_new(bfm_explorer **explorer, int64_t obs_dim, int64_t act_dim, int tasks, int envs,
                  const ExplorerOptions *options);
 const ExplorerOptions *explorer_options_of(const bfm_explorer *explorer);

@@ -21,7 +21,8 @@ typedef struct {
 
 #define MAX_ENTRIES (3 * EXPLORER_TENSORS + 2)
 
-static void add(Entry *entries, int *n, int tasks, const char *prefix, const NetTensor *t, float *at) {
+static void add(Entry *entries, int *n, int tasks, const char *prefix, const NetTensor *t,
+                float *at) {
   Entry *x = &entries[(*n)++];
   *x = (Entry){{.type = TENSOR_F32}, at};
   snprintf(x->tensor.name, sizeof x->tensor.name, "%s%s", prefix, t->name);
@@ -29,7 +30,9 @@ static void add(Entry *entries, int *n, int tasks, const char *prefix, const Net
   for (int i = 0; i < t->dims; i++) x->tensor.shape[x->tensor.dims++] = t->shape[i];
 }
 
-static int is_of(const NetTensor *t, const char *net) { return !strncmp(t->name, net, strlen(net)); }
+static int is_of(const NetTensor *t, const char *net) {
+  return !strncmp(t->name, net, strlen(net));
+}
 
 // all that a file of this kind holds; returns how many
 static int list_entries(const bfm_explorer *e, int kind, int task, Entry *entries) {
@@ -63,7 +66,8 @@ static const char *const number_names[] = {"obs_dim", "act_dim", "tasks", "envs"
 
 static int write_file(bfm_explorer *e, int kind, const char *env, const char *task,
                       const Entry *entries, int count, const char *path) {
-  const int64_t values[NUMBERS] = {e->obs_dim, e->act_dim, kind == POLICY ? 1 : e->T, e->E, e->step};
+  const int64_t values[NUMBERS] = {e->obs_dim, e->act_dim, kind == POLICY ? 1 : e->T, e->E,
+                                   e->step};
   char numbers[NUMBERS][32];
   const char *metadata[2 * (NUMBERS + 5) + 1];
   int m = 0;
@@ -83,7 +87,8 @@ static int write_file(bfm_explorer *e, int kind, const char *env, const char *ta
   for (int i = 0; i < count; i++) size += tensor_bytes(&entries[i].tensor);
   char *host = malloc(size);
   Tensor *tensors = malloc(count * sizeof *tensors);
-  int status = json && host && tensors ? BFM_OK : bfm_fail(BFM_NO_MEMORY, "out of memory for %s", path);
+  int status = BFM_OK;
+  if (!json || !host || !tensors) status = bfm_fail(BFM_NO_MEMORY, "out of memory for %s", path);
   char *to = host;
   for (int i = 0; i < count && !status; i++) {
     tensors[i] = entries[i].tensor;
@@ -159,7 +164,8 @@ static int restore(bfm_explorer *e, const SafeTensors *file, int kind, int64_t s
 }
 
 static int load(bfm_explorer **out, const SafeTensors *file, int envs, const char *options) {
-  const char *what = safetensors_metadata(file, "bfm"), *json = safetensors_metadata(file, "config");
+  const char *what = safetensors_metadata(file, "bfm");
+  const char *json = safetensors_metadata(file, "config");
   int kind = what && !strcmp(what, kinds[POLICY]) ? POLICY : STATE;
   if (!what || !json || strcmp(what, kinds[kind])) {
     return bfm_fail(BFM_BAD_FILE, "not an explorer's policy or state");

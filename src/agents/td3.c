@@ -28,9 +28,9 @@ static void forward(bfm_explorer *e, int net, NetParams params, const Tape *tape
 static void policy_action(bfm_explorer *e, const Tape *tape, float *mu, float *act,
                           const float *noise) {
   const ExplorerOptions *o = &e->options;
-  e->ops->policy_action(e->ops, &(PolicyAction){.mu = mu, .x = tape->out, .act = act, .noise = noise,
-                                                .groups = e->T, .rows = e->N, .row_stride = e->N,
-                                                .act_dim = e->act_dim,
+  e->ops->policy_action(e->ops, &(PolicyAction){.mu = mu, .x = tape->out, .act = act,
+                                                .noise = noise, .groups = e->T, .rows = e->N,
+                                                .row_stride = e->N, .act_dim = e->act_dim,
                                                 .sigma = (float)o->target_sigma,
                                                 .noise_clip = (float)o->noise_clip});
 }

@@ -1,5 +1,5 @@
-"""libbfm's explorers against PyTorch in float64: the same parameters, batches and noise must give the
-same updates, and the ring must give the n-step returns that its episodes have.
+"""libbfm's explorers against PyTorch in float64: the same parameters, batches and noise must give
+the same updates, and the ring must give the n-step returns that its episodes have.
 
 Losses agree to 1e-4 of their size and every parameter, targets too, to 1% of the size of its own
 update over ten updates; twice what PyTorch's own float32 loses is allowed where that is more.
@@ -238,8 +238,8 @@ def test_learning_from_the_ring_is_learning_from_its_returns(nstep, replay):
   for step in range(4):
     drawn.update()
     N = drawn.batch
-    batch = {name: np.zeros((T, N) + shape, np.float32) for name, shape in
-             {"obs": (OBS,), "act": (ACT,), "reward": (), "discount": (), "next_obs": (OBS,)}.items()}
+    shapes = {"obs": (OBS,), "act": (ACT,), "reward": (), "discount": (), "next_obs": (OBS,)}
+    batch = {name: np.zeros((T, N) + shape, np.float32) for name, shape in shapes.items()}
     for t in range(T):
       for i, draw in enumerate(draws(COMMON["seed"] + t, step, N, len(kept) * E)):
         first, env = divmod(int(draw), E)

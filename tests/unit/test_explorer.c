@@ -173,7 +173,8 @@ static void replay_matches(int slots, int nstep) {
       for (;; s++) {
         sum += factor * cell(s, t, env, WIDE + NARROW);
         factor *= 0.5 * cell(s, t, env, WIDE + NARROW + 1);
-        if (s + 1 == slots || s + 1 == first + nstep || cell(s, t, env, ROW_OF_TEST - 1) != 0) break;
+        int ends = cell(s, t, env, ROW_OF_TEST - 1) != 0;
+        if (ends || s + 1 == slots || s + 1 == first + nstep) break;
       }
       for (int j = 0; j < WIDE; j++) {
         assert_true(obs[t][i][j] == cell(first, t, env, j));
@@ -224,8 +225,9 @@ static void assert_same(bfm_explorer *a, bfm_explorer *b) {
   }
 }
 
-static const char *const kinds[] = {"{" SMALL ", \"replay\": 400, \"threads\": %d}",
-                                    "{" SMALL ", \"replay\": 400, \"algo\": \"rnd\", \"threads\": %d}"};
+static const char *const kinds[] = {
+    "{" SMALL ", \"replay\": 400, \"threads\": %d}",
+    "{" SMALL ", \"replay\": 400, \"algo\": \"rnd\", \"threads\": %d}"};
 
 static bfm_explorer *make_kind(int kind, int threads) {
   char options[256];

@@ -1,4 +1,4 @@
-"""bfm.Explorer from Python: shapes, files, errors. That it computes the right thing is shown elsewhere."""
+"""bfm.Explorer from Python: shapes, files, errors; what it computes is tested in tests/oracle."""
 import numpy as np
 import pytest
 
