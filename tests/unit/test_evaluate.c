@@ -1,0 +1,145 @@
+// Evaluation with an actor of our own: halves that take turns give what one batch gives, rows are
+// those of their task and replica, stops and errors come through.
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "core/status.h"
+#include "run/evaluate.h"
+
+enum { TASKS = 3, REPLICAS = 2, EPISODES = 5, D = 2, COUNT = REPLICAS * TASKS * EPISODES };
+
+static const char *const tasks[TASKS] = {"x", "y", "easy"};
+
+// push where z says, each replica by its own strength
+static int push(void *context, int replica, int64_t rows, const float *obs, const float *z,
+                uint64_t seed, uint64_t step, float *act) {
+  int64_t *fail_at = context;
+  (void)seed;
+  if (fail_at && (int64_t)step == *fail_at) {
+    return bfm_fail(BFM_DIVERGED, "no action at step %d", (int)step);
+  }
+  for (int64_t i = 0; i < rows; i++) {
+    for (int k = 0; k < 2; k++) {
+      act[2 * i + k] = (replica ? 0.5f : 1.0f) * z[D * i + k] - 0.1f * obs[4 * i + k];
+    }
+  }
+  return BFM_OK;
+}
+
+// z [R, T, d]: to the right, up, nowhere
+static float z[REPLICAS * TASKS * D] = {1, 0, 0, 1, 0, 0, 1, 0, 0, 1, 0, 0};
+
+static Actor actor_of(int overlap) {
+  return (Actor){.act = push,
+                 .env = "point_mass",
+                 .obs_dim = 4,
+                 .act_dim = 2,
+                 .replicas = REPLICAS,
+                 .d = D,
+                 .overlap = overlap};
+}
+
+static bfm_evaluation plan_of(void) {
+  return (bfm_evaluation){.tasks = tasks,
+                          .task_count = TASKS,
+                          .z = z,
+                          .episodes = EPISODES,
+                          .steps = 20,
+                          .seed = 3,
+                          .threads = 2};
+}
+
+static void test_halves_are_the_whole(void **state) {
+  (void)state;
+  bfm_evaluation plan = plan_of();
+  double whole[COUNT], halves[COUNT];
+  Actor alone = actor_of(0), overlapped = actor_of(1);
+  assert_int_equal(evaluate(&alone, &plan, whole), BFM_OK);
+  assert_int_equal(evaluate(&overlapped, &plan, halves), BFM_OK);
+  assert_memory_equal(whole, halves, sizeof whole);
+}
+
+static void test_rows_are_of_their_task_and_replica(void **state) {
+  (void)state;
+  bfm_evaluation plan = plan_of(), one = plan;
+  double all[COUNT], alone[REPLICAS * EPISODES];
+  float own[REPLICAS * D];
+  Actor actor = actor_of(0);
+  assert_int_equal(evaluate(&actor, &plan, all), BFM_OK);
+  for (int t = 0; t < TASKS; t++) {
+    for (int r = 0; r < REPLICAS; r++) memcpy(own + r * D, z + (r * TASKS + t) * D, D * sizeof *z);
+    one.tasks = tasks + t;
+    one.task_count = 1;
+    one.z = own;
+    assert_int_equal(evaluate(&actor, &one, alone), BFM_OK);
+    for (int r = 0; r < REPLICAS; r++) {
+      assert_memory_equal(alone + r * EPISODES, all + (r * TASKS + t) * EPISODES,
+                          EPISODES * sizeof *all);
+    }
+  }
+  for (int e = 0; e < EPISODES; e++) assert_true(all[e] > all[TASKS * EPISODES + e]);
+}
+
+static int stop_at_seven(void *context, int64_t done, int64_t total) {
+  int64_t *last = context;
+  *last = done;
+  return total == 20 && done == 7;
+}
+
+static void test_stops_and_errors(void **state) {
+  (void)state;
+  for (int overlap = 0; overlap < 2; overlap++) {
+    double returns[COUNT];
+    int64_t last = 0, fail_at = 4;
+    bfm_evaluation plan = plan_of();
+    Actor actor = actor_of(overlap);
+    plan.each = stop_at_seven;
+    plan.context = &last;
+    assert_int_equal(evaluate(&actor, &plan, returns), BFM_INTERRUPTED);
+    assert_int_equal(last, 7);
+
+    plan = plan_of();
+    actor.actor = &fail_at;
+    assert_int_equal(evaluate(&actor, &plan, returns), BFM_DIVERGED);
+    assert_string_equal(bfm_error(), "no action at step 4");
+
+    plan.tasks = (const char *const[]){"x", "y +", "easy"};
+    assert_int_equal(evaluate(&actor, &plan, returns), BFM_BAD_ARGUMENT);
+  }
+}
+
+static void test_random_actions(void **state) {
+  (void)state;
+  bfm_evaluation plan = plan_of();
+  double first[TASKS * EPISODES], again[TASKS * EPISODES];
+  assert_int_equal(evaluate_random("point_mass", &plan, first), BFM_OK);
+  assert_int_equal(evaluate_random("point_mass", &plan, again), BFM_OK);
+  assert_memory_equal(first, again, sizeof first);
+  assert_int_equal(evaluate_random("point_mess", &plan, first), BFM_BAD_ARGUMENT);
+}
+
+static void test_mean_and_std(void **state) {
+  (void)state;
+  double mean, std;
+  mean_std((double[]){1, 2, 3, 4}, 4, &mean, &std);
+  assert_float_equal(mean, 2.5, 1e-12);
+  assert_float_equal(std * std, 1.25, 1e-12);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_halves_are_the_whole),
+      cmocka_unit_test(test_rows_are_of_their_task_and_replica),
+      cmocka_unit_test(test_stops_and_errors),
+      cmocka_unit_test(test_random_actions),
+      cmocka_unit_test(test_mean_and_std),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
