@@ -90,7 +90,8 @@ struct bfm_agent {
 
   void *memory, *parameter_memory;
   OpsGraph *step_graph, *refresh_graph;
-  struct Infer *infer;  // buffers for the networks outside training, made when needed
+  struct Infer *infer;      // buffers for the networks outside training, made when needed
+  struct Prompt *prompter;  // and for prompts
   PromptStates prompt;
 };
 
@@ -127,8 +128,9 @@ int agent_new(bfm_agent **out, int64_t obs_dim, int64_t act_dim, const Config *c
 int agent_check_replica(const bfm_agent *agent, int replica);
 int agent_check_finite(const float *x, int64_t rows, int64_t cols, const char *what);
 
-// infer.c
+// infer.c, prompt.c
 void agent_free_infer(bfm_agent *agent);
+void agent_free_prompt(bfm_agent *agent);
 
 // states.c
 void agent_free_states(bfm_agent *agent);

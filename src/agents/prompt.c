@@ -14,33 +14,38 @@
 
 #define KEEP 131072  // states whose activations are kept
 
-typedef struct {
+// the buffers are made at the first call and stay for the next
+typedef struct Prompt {
   bfm_agent *agent;
   int replica;
-  int64_t rows, chunk, kept;  // kept: of the rows, those whose activations are kept
-  const float *obs;           // on the host
-  const float *weight;        // on the host
-  Tape tape;  // of a chunk
-  void *act, *cat, *trunk[NET_MAX_LAYERS];  // what later blocks need of the kept rows
-  float *states, *z_b, *b, *w;  // [kept + chunk, goal], [chunk, d], [chunk, d], [chunk]
-  double *sum;                  // [d]
-  float *z_rows, *goal;         // on the host: z repeated, the goal's columns of a chunk
-  int32_t *columns;             // on the host, NULL: all
+  int64_t rows;                  // states of this call
+  const float *obs, *weight;     // of this call, on the host
+  int64_t chunk, kept;           // rows of a chunk; of all rows, those whose activations are kept
+  Tape tape;                     // of a chunk
+  void *act, *cat, *trunk[NET_MAX_LAYERS];  // what later blocks need of the kept; NULL: in the tape
+  float *states, *w;             // [kept + chunk, goal], [kept + chunk]
+  float *whole;                  // [chunk, obs] where B sees but some columns, or NULL
+  float *z_b, *b;                // [d], [chunk, d]
+  double *sum;                   // [d]
   void *memory;
 } Prompt;
 
-static void prompt_layout(Prompt *p, Arena *arena) {
+static void prompt_layout(Prompt *p, int apart, Arena *arena) {
   const bfm_agent *a = p->agent;
   const Net *net = &a->net[NET_B];
   size_t size = type_size(a->ops->type);
+  int64_t rows = apart ? p->kept + p->chunk : p->chunk;
   tape_layout(&p->tape, net, a->ops->type, TAPE_INFER, 1, p->chunk, arena);
-  p->act = arena_take(arena, p->kept * net->hidden * size);
-  p->cat = arena_take(arena, p->kept * 2 * net->feat * size);
-  for (int i = 0; i < net->layers; i++) p->trunk[i] = arena_take(arena, p->kept * net->hidden * size);
-  p->states = arena_take(arena, (p->kept + p->chunk) * a->goal_dim * sizeof(float));
-  p->z_b = arena_take(arena, p->chunk * a->d * sizeof(float));
+  if (apart) {
+    p->act = arena_take(arena, p->kept * net->hidden * size);
+    p->cat = arena_take(arena, p->kept * 2 * net->feat * size);
+    for (int i = 0; i < net->layers; i++) p->trunk[i] = arena_take(arena, p->kept * net->hidden * size);
+  }
+  p->states = arena_take(arena, rows * a->goal_dim * sizeof(float));
+  p->w = arena_take(arena, rows * sizeof(float));
+  if (a->goal_columns) p->whole = arena_take(arena, p->chunk * a->obs_dim * sizeof(float));
+  p->z_b = arena_take(arena, a->d * sizeof(float));
   p->b = arena_take(arena, p->chunk * a->d * sizeof(float));
-  p->w = arena_take(arena, p->chunk * sizeof(float));
   p->sum = arena_take(arena, a->d * sizeof(double));
 }
 
@@ -49,7 +54,7 @@ static Tape chunk_tape(const Prompt *p, int64_t at) {
   const Net *net = &p->agent->net[NET_B];
   int64_t hidden = at * net->hidden * type_size(p->agent->ops->type);
   Tape tape = p->tape;
-  if (at >= p->kept) return tape;
+  if (at >= p->kept || !p->act) return tape;
   tape.pre[1] = tape.act[1] = (char *)p->act + hidden;
   tape.x[0] = tape.x_pre[0] = (char *)p->cat + at * 2 * net->feat * type_size(p->agent->ops->type);
   for (int i = 0; i < net->layers; i++) {
@@ -58,59 +63,58 @@ static Tape chunk_tape(const Prompt *p, int64_t at) {
   return tape;
 }
 
-static void prompt_close(Prompt *p) {
-  if (p->memory) p->agent->ops->release(p->agent->ops, p->memory);
-  free(p->z_rows);
-  free(p->goal);
-  free(p->columns);
+void agent_free_prompt(bfm_agent *a) {
+  if (!a->prompter) return;
+  if (a->prompter->memory) a->ops->release(a->ops, a->prompter->memory);
+  free(a->prompter);
+  a->prompter = NULL;
 }
 
-static int prompt_open(Prompt *p, bfm_agent *a, int replica, int64_t rows, const float *obs,
-                       const float *weight) {
-  *p = (Prompt){.agent = a, .replica = replica, .rows = rows, .obs = obs, .weight = weight};
-  TRY(agent_check_replica(a, replica));
-  if (rows < 1) return bfm_fail(BFM_BAD_ARGUMENT, "a prompt needs at least one state, not %ld", (long)rows);
-  TRY(agent_check_finite(obs, rows, a->obs_dim, "obs"));
-  int64_t chunk = strncmp(a->ops->name, "cpu", 3) ? 32768 : 2048;
-  p->chunk = rows < chunk ? rows : chunk;
-  p->kept = a->K == 1 ? 0 : rows < KEEP ? rows : KEEP;
-  p->kept = (p->kept + p->chunk - 1) / p->chunk * p->chunk;
-  int64_t count;
-  TRY(config_goal_columns(&a->config, a->obs_dim, &p->columns, &count));
-  p->z_rows = malloc(p->chunk * a->d * sizeof *p->z_rows);
-  p->goal = malloc(p->chunk * a->goal_dim * sizeof *p->goal);
-  if (!p->z_rows || !p->goal) return bfm_fail(BFM_NO_MEMORY, "out of memory for a prompt");
+// buffers for so many rows
+static int reserve(bfm_agent *a, int64_t rows) {
+  int64_t most = strncmp(a->ops->name, "cpu", 3) ? KEEP : 2048, chunk = rows < most ? rows : most;
+  int64_t kept = a->K == 1 ? 0 : rows < KEEP ? rows : KEEP;
+  int apart = a->K > 1 && rows > chunk;
+  kept = (kept + chunk - 1) / chunk * chunk;
+  Prompt *p = a->prompter;
+  if (p && p->chunk >= chunk && p->kept >= kept && (!apart || p->act)) return BFM_OK;
+  agent_free_prompt(a);
+  p = a->prompter = calloc(1, sizeof *p);
+  if (!p) return bfm_fail(BFM_NO_MEMORY, "out of memory for a prompt");
+  p->agent = a, p->chunk = chunk, p->kept = kept;
   Arena size = {0};
-  prompt_layout(p, &size);
-  TRY(a->ops->alloc(a->ops, &p->memory, size.used));
+  prompt_layout(p, apart, &size);
+  int status = a->ops->alloc(a->ops, &p->memory, size.used);
+  if (status) {
+    agent_free_prompt(a);
+    return status;
+  }
   Arena place = {.base = p->memory};
-  prompt_layout(p, &place);
+  prompt_layout(p, apart, &place);
   return BFM_OK;
 }
 
-// the states of a chunk to the device, as B sees them
+// the states of a chunk, as B sees them, and their weights to the device
 static int put_states(Prompt *p, int64_t row, int64_t n, int64_t at) {
   const bfm_agent *a = p->agent;
-  const float *from = p->obs + row * a->obs_dim;
-  if (p->columns) {
-    for (int64_t i = 0; i < n; i++) {
-      for (int64_t j = 0; j < a->goal_dim; j++) {
-        p->goal[i * a->goal_dim + j] = from[i * a->obs_dim + p->columns[j]];
-      }
-    }
-    from = p->goal;
-  }
-  return a->ops->upload(a->ops, p->states + at * a->goal_dim, from,
-                        n * a->goal_dim * sizeof *from);
+  Ops *ops = a->ops;
+  float *to = p->states + at * a->goal_dim;
+  TRY(ops->upload(ops, p->w + at, p->weight + row, n * sizeof *p->w));
+  TRY(ops->upload(ops, p->whole ? p->whole : to, p->obs + row * a->obs_dim,
+                  n * a->obs_dim * sizeof *p->obs));
+  if (!p->whole) return BFM_OK;
+  ops->select_columns(ops, &(SelectColumns){.out = to, .in = p->whole, .columns = a->goal_columns,
+                                            .rows = n, .in_cols = a->obs_dim,
+                                            .out_cols = a->goal_dim});
+  return BFM_OK;
 }
 
-// z, normalized for B, as every row of z_b
+// z, normalized for B
 static int put_z(Prompt *p, const float *z) {
   const bfm_agent *a = p->agent;
-  for (int64_t i = 0; i < p->chunk; i++) memcpy(p->z_rows + i * a->d, z, a->d * sizeof *z);
-  TRY(a->ops->upload(a->ops, p->z_b, p->z_rows, p->chunk * a->d * sizeof *z));
-  a->ops->residual_norm(a->ops, &(ResidualNorm){.y = p->z_b, .z = p->z_b, .rows = p->chunk,
-                                                .d = a->d, .blocks = a->K});
+  TRY(a->ops->upload(a->ops, p->z_b, z, a->d * sizeof *z));
+  a->ops->residual_norm(a->ops, &(ResidualNorm){.y = p->z_b, .z = p->z_b, .rows = 1, .d = a->d,
+                                                .blocks = a->K});
   return BFM_OK;
 }
 
@@ -125,6 +129,7 @@ static void run_b(Prompt *p, int64_t at, int64_t n, int64_t first, int64_t end) 
   pack.out = tape.in[1];
   if (a->K > 1) {
     pack.b = p->z_b;
+    pack.b_rows = 1;
     pack.b_cols = a->d;
   }
   ops->pack(ops, &pack);
@@ -149,9 +154,8 @@ static int sum_block(Prompt *p, int64_t k, int64_t lo, int64_t hi, double *sum) 
     int64_t at = kept ? row : p->kept;
     if (!kept || k == 0) TRY(put_states(p, row, n, at));
     run_b(p, at, n, kept ? k : 0, k + 1);
-    TRY(ops->upload(ops, p->w, p->weight + row, n * sizeof *p->w));
-    ops->weighted_sum(ops, &(WeightedSum){.out = p->sum + lo, .w = p->w, .x = p->b + lo, .rows = n,
-                                          .ld = a->d, .cols = hi - lo});
+    ops->weighted_sum(ops, &(WeightedSum){.out = p->sum + lo, .w = p->w + at, .x = p->b + lo,
+                                          .rows = n, .ld = a->d, .cols = hi - lo});
   }
   TRY(ops->download(ops, sum, p->sum + lo, (hi - lo) * sizeof *sum));
   return ops->sync(ops);
@@ -232,12 +236,13 @@ static int prompt_least_squares(Prompt *p, float *z) {
 
 static int prompt(bfm_agent *a, int replica, int64_t rows, const float *obs, const float *weight,
                   int least_squares, float *z) {
-  Prompt p;
-  int status = prompt_open(&p, a, replica, rows, obs, weight);
-  if (!status) status = prompt_blocks(&p, z);
-  if (!status && least_squares) status = prompt_least_squares(&p, z);
-  prompt_close(&p);
-  return status;
+  TRY(agent_check_replica(a, replica));
+  TRY(agent_check_finite(obs, rows, a->obs_dim, "obs"));
+  TRY(reserve(a, rows));
+  Prompt *p = a->prompter;
+  p->replica = replica, p->rows = rows, p->obs = obs, p->weight = weight;
+  TRY(prompt_blocks(p, z));
+  return least_squares ? prompt_least_squares(p, z) : BFM_OK;
 }
 
 int bfm_agent_prompt_reward(bfm_agent *a, int replica, int64_t rows, const float *obs,

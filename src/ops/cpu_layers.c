@@ -140,13 +140,15 @@ static void pack_task(void *job, int64_t task, int worker) {
   int64_t copy = task / pieces, row = task % pieces * CHUNK_ROWS;
   int64_t end = min64(row + CHUNK_ROWS, x->rows), width = x->a_cols + x->b_cols;
   int64_t group = copy / x->copies, a_rows = x->a_rows ? x->a_rows : x->rows;
+  int64_t b_rows = x->b_rows ? x->b_rows : x->rows;
   float buffer[MAX_WIDTH];
   for (; row < end; row++) {
     int64_t at = (copy * x->row_stride + x->row0 + row) * width;
     float *out = row_target(x->out, type, at, buffer);
     memcpy(out, x->a + (group * a_rows + row % a_rows) * x->a_cols, x->a_cols * sizeof *out);
     if (x->b) {
-      memcpy(out + x->a_cols, x->b + (group * x->rows + row) * x->b_cols, x->b_cols * sizeof *out);
+      memcpy(out + x->a_cols, x->b + (group * b_rows + row % b_rows) * x->b_cols,
+             x->b_cols * sizeof *out);
     }
     row_write(x->out, type, at, width, out);
   }

@@ -348,9 +348,11 @@ __global__ void pack_kernel(const Several<Pack> several) {
   unsigned width = x.a_cols + x.b_cols, i = thread_index32(), col = i % width, row = i / width;
   int64_t g = blockIdx.y;
   if (g >= x.groups || row >= x.rows || (col >= x.a_cols && !x.b)) return;
-  int64_t a_rows = x.a_rows ? x.a_rows : x.rows, from = g * x.rows + row;
-  int64_t from_a = g * a_rows + (row < a_rows ? row : row % (unsigned)a_rows);
-  float v = col < x.a_cols ? x.a[from_a * x.a_cols + col] : x.b[from * x.b_cols + col - x.a_cols];
+  bool first = col < x.a_cols;
+  unsigned rows = first ? x.a_rows : x.b_rows;
+  if (!rows) rows = x.rows;
+  int64_t from = g * rows + (row < rows ? row : row % rows);
+  float v = first ? x.a[from * x.a_cols + col] : x.b[from * x.b_cols + col - x.a_cols];
   for (int64_t copy = 0; copy < x.copies; copy++) {
     put((T *)x.out + ((g * x.copies + copy) * x.row_stride + x.row0 + row) * width + col, v);
   }

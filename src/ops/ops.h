@@ -110,12 +110,12 @@ static inline int64_t norm_scratch(int64_t groups, int64_t rows, int64_t width) 
   return groups * ((rows + NORM_CHUNK - 1) / NORM_CHUNK) * width * 3;
 }
 
-// out[r, copy, row0 + i, :] = [a[r, i mod a_rows, :], b[r, i, :]] as T; b may be NULL
+// out[r, copy, row0 + i, :] = [a[r, i mod a_rows, :], b[r, i mod b_rows, :]] as T; b may be NULL
 typedef struct Pack {
   void *out;
   const float *a, *b;
   int64_t a_cols, b_cols;
-  int64_t a_rows;  // rows of a in each group; 0: as many as there are
+  int64_t a_rows, b_rows;  // rows of a and b in each group; 0: as many as there are
   int64_t groups, copies, rows;
   int64_t row0, row_stride;  // rows of out from one copy to the next: row_stride
   const struct Pack *next;   // another one, independent, in the same go; or NULL

@@ -341,6 +341,9 @@ static void test_moving(void **state) {
   BOTH(pack, Pack, .out = AT(out), .a = AT(a), .b = AT(b), .a_cols = 24, .a_rows = 5, .b_cols = 7,
        .groups = G, .copies = 2, .rows = N, .row_stride = 50);
   check_equal("pack of repeated rows", out);
+  BOTH(pack, Pack, .out = AT(out), .a = AT(a), .b = AT(b), .a_cols = 24, .b_rows = 1, .b_cols = 7,
+       .groups = G, .copies = 2, .rows = N, .row_stride = 50);
+  check_equal("pack with one row for all", out);
   BOTH(pack, Pack, .out = AT(out), .a = AT(a), .a_cols = 24, .groups = G, .copies = 1, .rows = N,
        .row_stride = N);
   check_equal("pack of one", out);
@@ -996,6 +999,45 @@ static void test_explorers(void **state) {
   }
 }
 
+// z of a reward, of more and of fewer states than before, with and without blocks and a goal space
+static void test_prompts(void **state) {
+  (void)state;
+  static const char *kinds[] = {"\"fb-aware\", \"blocks\": 4", "\"fb\"", "\"lap\"",
+                                "\"fb-aware\", \"goal\": \"0:5,7\""};
+  static const int64_t rows[] = {40, 3000, 30};
+  int exact = machine[CPU]->type == F32;
+  float *data = malloc(3000 * (OBS + 1) * sizeof *data);
+  assert_non_null(data);
+  for (int64_t i = 0; i < 3000 * (OBS + 1); i++) data[i] = random_normal(9, STREAM_USER, 1, i);
+  for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+    bfm_agent *agent[2];
+    for (int side = CPU; side <= GPU; side++) {
+      char options[300];
+      snprintf(options, sizeof options,
+               "{\"algo\": %s, \"device\": \"%s\", \"precision\": \"%s\", \"d\": 16,"
+               " \"hidden\": 16, \"feat\": 8, \"b_hidden\": 32, \"batch\": 8, \"threads\": 2}",
+               kinds[i], side ? "cuda" : "cpu", exact ? "f32" : "bf16");
+      if (bfm_agent_new(&agent[side], OBS, ACT, options)) fail_msg("%s: %s", options, bfm_error());
+    }
+    for (size_t j = 0; j < sizeof rows / sizeof *rows; j++) {
+      float z[2][16], largest = 0;
+      for (int side = CPU; side <= GPU; side++) {
+        assert_int_equal(bfm_agent_prompt_reward(agent[side], 0, rows[j], data + 3000, data, 0, z[side]),
+                         BFM_OK);
+      }
+      for (int k = 0; k < 16; k++) largest = fmaxf(largest, fabsf(z[CPU][k]));
+      for (int k = 0; k < 16; k++) {
+        if (!(fabsf(z[CPU][k] - z[GPU][k]) <= (exact ? 1e-4 : 5e-2) * largest)) {
+          fail_msg("%s, %ld states, z[%d]: %g on the CPU, %g on the GPU", kinds[i], (long)rows[j], k,
+                   z[CPU][k], z[GPU][k]);
+        }
+      }
+    }
+    for (int side = CPU; side <= GPU; side++) bfm_agent_free(agent[side]);
+  }
+  free(data);
+}
+
 // ------------------------------- both precisions -------------------------------------------------
 
 static int open_both(Precision precision) {
@@ -1030,7 +1072,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(test_weighted_sum), cmocka_unit_test(test_parameters),
       cmocka_unit_test(test_graph),        cmocka_unit_test(test_failures),
       cmocka_unit_test(test_steps),        cmocka_unit_test(test_exploring),
-      cmocka_unit_test(test_explorers),
+      cmocka_unit_test(test_explorers),    cmocka_unit_test(test_prompts),
   };
   int failed = 0;
   static const Precision precisions[] = {PRECISION_F32, PRECISION_BF16};
