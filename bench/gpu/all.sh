@@ -6,24 +6,13 @@
 #   bench/gpu/all.sh [archive] [parts: check step act resume peer sanitize kernels]
 set -u
 
-archive=${1:-$(ls -t build/*.tar.xz 2>/dev/null | head -1)}
+here=$(cd "$(dirname "$0")" && pwd)
+. "$here/unpack.sh"
 shift
 parts=${*:-check step act resume peer sanitize kernels}
-out=${OUT:-$(mktemp -d)}
-here=$(cd "$(dirname "$0")" && pwd)
-work=$(mktemp -d)
-tar -xJf "$archive" -C "$work" || exit 1
-bundle=$work/bundle
-bfm=$bundle/bfm
 table=$out/table.txt
 : >"$table"
 
-# cuBLASLt where the toolkit is not at its usual place: PyTorch carries one
-if ldd "$bundle/libbfm_cuda.so" | grep -q 'not found'; then
-  lib=$(python3 -c 'import nvidia, os; print(*nvidia.__path__)' 2>/dev/null |
-    xargs -I{} find {} -name 'libcublasLt.so.13' 2>/dev/null | head -1)
-  export LD_LIBRARY_PATH=$(dirname "$lib")${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
-fi
 nvidia-smi --query-gpu=name,driver_version,clocks.sm,memory.used --format=csv,noheader |
   tee -a "$table"
 

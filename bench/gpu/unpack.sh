@@ -1,0 +1,15 @@
+# For the scripts beside this one: unpacks the archive $1 of `make bundle` (or the newest in build/) and
+# sets $bundle, $bfm, $work, a folder to be removed in the end, and $out, $OUT or a new folder.
+archive=${1:-$(ls -t build/*.tar.xz 2>/dev/null | head -1)}
+out=${OUT:-$(mktemp -d)}
+work=$(mktemp -d)
+tar -xJf "$archive" -C "$work" || exit 1
+bundle=$work/bundle
+bfm=$bundle/bfm
+
+# cuBLASLt where the toolkit is not at its usual place: PyTorch carries one
+if ldd "$bundle/libbfm_cuda.so" | grep -q 'not found'; then
+  lib=$(python3 -c 'import nvidia, os; print(*nvidia.__path__)' 2>/dev/null |
+    xargs -I{} find {} -name 'libcublasLt.so.13' 2>/dev/null | head -1)
+  export LD_LIBRARY_PATH=$(dirname "$lib")${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+fi
