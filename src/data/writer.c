@@ -361,13 +361,17 @@ int writer_append(Writer *w, int64_t rows, const void *const *values) {
     return bfm_fail(BFM_BAD_ARGUMENT, "%s is planned for %" PRId64 " rows, not for %" PRId64,
                     w->path, w->planned, w->rows + rows);
   }
-  for (int i = 0; i < w->table_count; i++) {
+  int status = BFM_OK;
+  for (int i = 0; i < w->table_count && !status; i++) {
     int64_t bytes = (int64_t)table_row_bytes(&w->tables[i]);
-    TRY(put(w, w->tables[i].name, values[i], (size_t)(rows * bytes),
-            w->places[i].rows + (off_t)(w->rows * bytes)));
+    status = put(w, w->tables[i].name, values[i], (size_t)(rows * bytes),
+                 w->places[i].rows + (off_t)(w->rows * bytes));
   }
-  w->rows += rows;
-  return BFM_OK;
+  if (!status)
+    w->rows += rows;
+  else
+    put_lengths(w);  // on a full disk: the rows before these are whole
+  return status;
 }
 
 int writer_flush(Writer *w) { return put_lengths(w); }

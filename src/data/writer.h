@@ -35,7 +35,7 @@ int writer_resume(Writer **writer, const char *path, const Table *tables, int ta
 
 int64_t writer_rows(const Writer *writer);
 
-// append rows: one array a table, in the tables' order
+// append rows: one array a table, in the tables' order. When it fails, those before are flushed
 int writer_append(Writer *writer, int64_t rows, const void *const *values);
 
 // make all rows visible to readers, and safe from the end of this process

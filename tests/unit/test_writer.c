@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -201,6 +203,27 @@ static void test_refusals(void **state) {
   assert_int_equal(access(path, F_OK), -1);
 }
 
+// a disk that fills up, as a limit on the file's size that reaches into the last table
+static void test_full_disk(void **state) {
+  (void)state;
+  Writer *writer;
+  struct stat info;
+  struct rlimit limit, before;
+  assert_int_equal(writer_create(&writer, path, tables, TABLE_COUNT, 1000, NULL, 0), BFM_OK);
+  assert_int_equal(append(writer, 500), BFM_OK);
+  assert_int_equal(stat(path, &info) | getrlimit(RLIMIT_FSIZE, &before), 0);
+  signal(SIGXFSZ, SIG_IGN);
+  limit = before;
+  limit.rlim_cur = (rlim_t)info.st_size - 300 * sizeof(int64_t);
+  setrlimit(RLIMIT_FSIZE, &limit);
+  assert_int_equal(append(writer, 300), BFM_IO);
+  assert_non_null(strstr(bfm_error(), "cannot write infos/step"));
+  assert_non_null(strstr(bfm_error(), "File too large"));
+  setrlimit(RLIMIT_FSIZE, &before);
+  writer_abandon(writer);
+  assert_int_equal(check(1000), 500);
+}
+
 // a file of HDF5's newer formats, or in chunks, has its lengths and rows elsewhere
 static void test_files_of_others(void **state) {
   (void)state;
@@ -227,6 +250,7 @@ int main(void) {
       cmocka_unit_test_setup(test_stream_and_resume, fresh),
       cmocka_unit_test_setup(test_killed_writers, fresh),
       cmocka_unit_test_setup(test_refusals, fresh),
+      cmocka_unit_test_setup(test_full_disk, fresh),
       cmocka_unit_test_setup(test_files_of_others, fresh),
   };
   return cmocka_run_group_tests(tests, setup, teardown);
