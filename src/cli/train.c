@@ -159,7 +159,7 @@ int cli_train(int argc, char **argv) {
       "Examples:\n"
       "  bfm train walker.h5 --preset small --steps 20k -o runs/walker\n"
       "  bfm train a.h5 b.h5 --algo fb-aw --beta 5 --seeds 5 -o runs/five\n"
-      "  bfm train walker.h5 --eval-every 30k --eval-tasks run,\"torso.z > 1.2\" -o runs/seen\n"
+      "  bfm train walker.h5 --eval-every 30k --eval-tasks in -o runs/seen\n"
       "  bfm train --resume -o runs/walker --steps 2M\n",
       children,
       help_of_train,

@@ -125,6 +125,7 @@ static int fall_back(Training *t) {
                     step, t->folder.path);
   }
   t->restarts++;
+  t->agent->config.b_lr *= LR_FACTOR;
   TRY(agent_set_lr(t->agent, lr));
   return take_snapshot(t);
 }

@@ -75,8 +75,7 @@ def test_more_seeds_add_those_missing(done, tmp_path):
   assert {x["seed"] for x in ledger(tmp_path / "more") if "fb-aw " in x["run"]} == {0, 1, 2}
 
 
-@pytest.mark.parametrize("end, wait", [(signal.SIGINT, "pending.0*"), (signal.SIGKILL, "run.json"),
-                                       (signal.SIGKILL, "best.1*")])
+@pytest.mark.parametrize("end, wait", [(signal.SIGINT, "pending.0*"), (signal.SIGKILL, "best.1*")])
 def test_a_table_that_was_cut_goes_on_and_loses_nothing(end, wait, done, tmp_path):
   command = [BFM, "paper", "run", "first", *TINY, "--seeds", "2", *map(str, places(tmp_path))]
   process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import time
 
+import h5py
 import numpy as np
 import pytest
 from conftest import BFM, HERE, TINY, refused, run, write_dataset
@@ -113,6 +114,29 @@ def test_a_run_stopped_in_an_evaluation_loses_none(end, point_mass, watched, tmp
   for name in ("model.0", "model.1", "best.0", "best.1"):
     name += ".safetensors"
     assert (folder / name).read_bytes() == (watched / name).read_bytes(), name
+
+
+# ---------------------------------- recipes -------------------------------------------------------
+
+
+def config_of(path):
+  with safe_open(path, "np") as file:
+    return json.loads(file.metadata()["config"])
+
+
+def test_defaults_follow_the_kind_of_data(data, tmp_path):
+  def chosen(name, collector, *flags):
+    with h5py.File(data, "a") as file:
+      file.attrs["collector"] = collector
+    train(data, tmp_path / name, "--steps", 1, *flags)
+    config = config_of(tmp_path / name / "model.safetensors")
+    return config["ortho"], config["f-norm"]
+
+  assert chosen("mood", "mood") == (100, True)
+  assert chosen("plain", "mood", "--recipe", "none") == (1, False)
+  assert chosen("typed", "mood", "--ortho", 7) == (7, True)
+  assert chosen("rnd", "rnd") == (1, False)
+  assert chosen("told", "rnd", "--recipe", "mood") == (100, True)
 
 
 # ---------------------------------- divergence ----------------------------------------------------
