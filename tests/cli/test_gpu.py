@@ -1,0 +1,76 @@
+"""What the program says where a GPU is asked for and does not serve; drivers and plugins are fakes."""
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from conftest import BFM, refused, run
+
+ASK = ["bench", "step", "--preset", "small", "--seconds", "0.01", "--device", "cuda"]
+PLUGIN = Path(BFM).parent / "libbfm_cuda.so"
+
+DRIVER = """
+int cuInit(unsigned flags) { return flags; }
+int cuDeviceGetCount(int *count) { return *count = DEVICES, 0; }
+int cuDriverGetVersion(int *version) { return *version = 11020, 0; }
+"""
+CALLER = """
+#include <dlfcn.h>
+#include <stdarg.h>
+#include <stdio.h>
+static int fail(int status, const char *format, ...) {
+  va_list args;
+  va_start(args, format);
+  vprintf(format, args);
+  va_end(args);
+  return status;
+}
+int main(int count, char **words) {
+  void *plugin = dlopen(words[1], RTLD_NOW), *ops = 0;
+  if (!plugin) return printf("no plugin: %s", dlerror()), 99;
+  int (*open)(void **, int, int, const char *, unsigned long, void *) = dlsym(plugin, "bfm_cuda_open");
+  return open(&ops, 0, 0, words[2], 8, fail);
+}
+"""
+
+
+def compile_c(path, source, *flags):
+  code = path.with_suffix(".c")
+  code.write_text(source)
+  subprocess.run(["cc", "-o", path, code, *flags], check=True)
+  return path
+
+
+def with_driver(folder, devices, **variables):
+  compile_c(folder / "libcuda.so.1", DRIVER, "-shared", "-fPIC", f"-DDEVICES={devices}")
+  return {**os.environ, "LD_LIBRARY_PATH": str(folder), **variables}
+
+
+def test_a_driver_without_a_gpu(tmp_path):
+  env = with_driver(tmp_path, 0)
+  assert "the NVIDIA driver finds none" in refused(*ASK, env=env)
+  assert run(*ASK[:-1], "auto", env=env).returncode == 0  # on the CPU
+
+
+@pytest.mark.parametrize("plugin, part", [
+    ("missing.so", "the CUDA plugin does not load"),
+    ("libother.so", "is no plugin of bfm"),
+])
+def test_a_plugin_that_is_none(plugin, part, tmp_path):
+  compile_c(tmp_path / "libother.so", "int x;", "-shared", "-fPIC")
+  assert part in refused(*ASK, env=with_driver(tmp_path, 1, BFM_CUDA_PLUGIN=str(tmp_path / plugin)))
+
+
+@pytest.mark.skipif(not PLUGIN.exists(), reason="the CUDA plugin is not built")
+def test_a_driver_too_old(tmp_path):
+  assert "the NVIDIA driver serves CUDA 11.2" in refused(*ASK, env=with_driver(tmp_path, 1))
+
+
+@pytest.mark.skipif(not PLUGIN.exists(), reason="the CUDA plugin is not built")
+def test_a_plugin_of_another_version(tmp_path):
+  caller = compile_c(tmp_path / "caller", CALLER, "-ldl")
+  process = subprocess.run([caller, PLUGIN, "0.0.1"], capture_output=True, text=True)
+  if process.returncode == 99:
+    pytest.skip(process.stdout)  # cuBLASLt is not here
+  assert process.returncode and "the program of 0.0.1" in process.stdout
+  assert "build both from one checkout" in process.stdout
