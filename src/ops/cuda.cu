@@ -47,7 +47,7 @@ static int cuda_alloc(Ops *ops, void **memory, size_t bytes) {
     cudaMemGetInfo(&free, &total);
     return c->fail(BFM_NO_MEMORY,
                    "%s has %.2f of %.2f GB free and %.2f GB more are needed: "
-                   "reduce batch, seeds or the preset",
+                   "reduce batch, seeds, the preset or the data",
                    c->name, free / 1e9, total / 1e9, bytes / 1e9);
   }
   if (cuda_good(c, error, "allocate memory")) {
