@@ -22,6 +22,13 @@ def read(path):
     return tables | {name: file["infos"][name][:] for name in file["infos"]}, dict(file.attrs)
 
 
+def in_time(tables):
+  """The rows in the order of collecting: a slow machine may write an episode in pieces."""
+  order = np.argsort(tables["step"])
+  ends = ("terminals", "timeouts")
+  return {name: table[order] for name, table in tables.items() if name not in ends}
+
+
 def info(path):
   process = run("info", "--json", path)
   assert process.returncode == 0, process.stderr
@@ -45,7 +52,7 @@ def test_a_file_is_what_d4rl_readers_expect(tmp_path):
   # within an episode a row's successor is the next row, and the state is the observation's
   ends = tables["terminals"] | tables["timeouts"]
   inside = ~ends[:-1]
-  assert ends[-1] and ends.sum() == 8
+  assert ends[-1] and len(np.unique(tables["episode"])) == 8
   assert (tables["next_observations"][:-1][inside] == tables["observations"][1:][inside]).all()
   assert (tables["episode"][:-1][inside] == tables["episode"][1:][inside]).all()
   assert (tables["observations"][:, :2] == tables["qpos"].astype("f4")).all()
@@ -56,7 +63,7 @@ def test_a_file_is_what_d4rl_readers_expect(tmp_path):
 def test_the_same_seed_is_the_same_data(tmp_path):
   for name, flags in {"a": [], "b": ["--threads", 2], "c": ["--seed", 1]}.items():
     collect(tmp_path / name, "--steps", 500, *flags)
-  a, b, c = (read(tmp_path / name)[0] for name in "abc")
+  a, b, c = (in_time(read(tmp_path / name)[0]) for name in "abc")
   assert all((a[name] == b[name]).all() for name in a)
   assert (a["observations"] != c["observations"]).any()
 
@@ -65,8 +72,8 @@ def test_held_actions_and_activations(tmp_path):
   collect(tmp_path / "data.h5", "--steps", 40, "--hold", 5, env="quadruped")
   tables, _ = read(tmp_path / "data.h5")
   assert tables["act"].shape == (40, 12)
-  actions = tables["actions"].reshape(4, 2, 5, 12)
-  assert (actions == actions[:, :, :1]).all() and (actions[:, 0] != actions[:, 1]).any()
+  actions = in_time(tables)["actions"].reshape(2, 5, 4, 12)
+  assert (actions == actions[:, :1]).all() and (actions[0] != actions[1]).any()
 
 
 def test_terminations(tmp_path):
