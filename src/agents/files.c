@@ -246,7 +246,7 @@ static int copy_prompt(bfm_agent *to, const bfm_agent *from, int64_t count) {
       memcpy(q->obs + at * to->obs_dim, p->obs + i * to->obs_dim, to->obs_dim * sizeof *q->obs);
       memcpy(q->qpos + at * q->nq, p->qpos + i * q->nq, q->nq * sizeof *q->qpos);
       memcpy(q->qvel + at * q->nv, p->qvel + i * q->nv, q->nv * sizeof *q->qvel);
-      memcpy(q->act + at * q->na, p->act + i * q->na, q->na * sizeof *q->act);
+      if (q->na) memcpy(q->act + at * q->na, p->act + i * q->na, q->na * sizeof *q->act);
     }
   }
   free(order);
