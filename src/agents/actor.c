@@ -6,11 +6,11 @@
 
 #include "agents/agent.h"
 
-// needs q and q_pi; leaves dx
+// needs q; leaves dx
 void aw_actor_loss(bfm_agent *a) {
   Ops *ops = a->ops;
   const Config *c = &a->config;
-  ops->aw_weights(ops, &(AwWeights){.w = a->w, .q = a->q, .q_pi = a->q_pi,
+  ops->aw_weights(ops, &(AwWeights){.w = a->w, .q = a->q, .q_pi = a->q + a->N,
                                     .advantage = a->advantage, .replicas = a->R, .members = a->M,
                                     .rows = a->N, .q_stride = 2 * a->N, .beta = (float)c->beta,
                                     .clip = (float)c->clip, .ess = (float)c->ess,
@@ -23,12 +23,12 @@ void aw_actor_loss(bfm_agent *a) {
                               .mu_stride = 2 * a->N, .sigma = (float)c->sigma});
 }
 
-// needs q_pi; back through F (whose parameters get no gradient from here) to the action
+// needs q; back through F (whose parameters get no gradient from here) to the action
 void td3_actor_loss(bfm_agent *a) {
   Ops *ops = a->ops;
   const Net *f = &a->net[NET_F];
   const Tape *tape = &a->tape[NET_F];
-  ops->td3_loss(ops, &(Td3Loss){.df = a->df_pi, .q_pi = a->q_pi, .z = a->z,
+  ops->td3_loss(ops, &(Td3Loss){.df = a->df_pi, .q_pi = a->q + a->N, .z = a->z,
                                 .loss = a->loss + a->loss_count - 1, .loss_stride = a->loss_count,
                                 .replicas = a->R, .members = a->M, .rows = a->N, .q_stride = 2 * a->N,
                                 .df_stride = a->N, .d = a->d});

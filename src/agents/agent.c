@@ -148,7 +148,6 @@ static void loss_layout(bfm_agent *a, Arena *arena) {
     a->dv = floats(arena, rows * a->config.mbar);
   }
   a->q = floats(arena, 2 * members);
-  a->q_pi = a->q + a->N;
   a->q_target = floats(arena, members);
   a->phi_z = floats(arena, rows);
   a->w = floats(arena, rows);

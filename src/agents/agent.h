@@ -80,7 +80,7 @@ struct bfm_agent {
   float *f_mean;                                    // [R, N, d]
   float *m, *t, *c;                                 // the matrices F·B, target, B·B
   float *db, *df, *df_pi, *du, *dv;                 // gradients by the networks' outputs
-  float *q, *q_pi;                                  // [R, M, 2N]: N of each in turn
+  float *q;                                         // [R, M, 2N]: of the data's actions, of pi's
   float *q_target, *phi_z;                          // [R, M, N], [R, N]
   float *w, *advantage, *dx;                        // [R, N], [R, N], [R, N, act]
   float *partial;                                   // sums on their way
