@@ -910,8 +910,8 @@ static void test_steps(void **state) {
       snprintf(
           options[side], sizeof options[side],
           "{\"algo\": \"%s\", \"device\": \"%s\", \"precision\": \"%s\", \"preset\": \"small\","
-          " \"d\": 20, \"batch\": 96, \"seeds\": 2, \"threads\": 2}",
-          algos[i], side ? "cuda" : "cpu", side && !exact ? "bf16" : "f32");
+          " \"d\": 20, \"batch\": 96, \"seeds\": 2, \"threads\": 2, \"f-norm\": \"%s\"}",
+          algos[i], side ? "cuda" : "cpu", side && !exact ? "bf16" : "f32", i % 2 ? "on" : "off");
     }
     bfm_agent *cpu = train(options[CPU], data, STEPS, losses[CPU]);
     bfm_agent *gpu = train(options[GPU], data, STEPS, losses[GPU]);
