@@ -54,6 +54,7 @@ struct bfm_agent {
   uint64_t *seeds;
   int64_t *step_device, *step_f;  // step_f: of F's update, which may run into the next step
   int64_t step;
+  int64_t before;  // steps of the model that this one began as, for its file
   int stepped;  // the buffers below are those of a step
   int32_t *goal_columns;  // on the device, NULL without a goal space
 

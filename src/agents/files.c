@@ -133,7 +133,7 @@ static int stage(bfm_agent *a, const Entry *e, int half, void *to, Tensor *out) 
 static int write_file(bfm_agent *a, int kind, const Config *config, const Entry *entries, int count,
                       int half, const char *path) {
   char step[32], obs[32], act[32];
-  snprintf(step, sizeof step, "%ld", (long)a->step);
+  snprintf(step, sizeof step, "%ld", (long)(a->before + a->step));
   snprintf(obs, sizeof obs, "%ld", (long)a->obs_dim);
   snprintf(act, sizeof act, "%ld", (long)a->act_dim);
   char *json = options_to_json(agent_options, config);
@@ -268,7 +268,7 @@ int bfm_agent_export(bfm_agent *a, int replica, const char *path, int members, i
   TRY(options_set(agent_options, &config, "precision", "auto"));
   bfm_agent *slim;
   TRY(agent_new(&slim, a->obs_dim, a->act_dim, &config, 0));
-  slim->step = a->step;
+  slim->before = a->before + a->step;
   int status = copy_parameters(slim, a, replica);
   if (!status) status = copy_prompt(slim, a, prompt_states);
   if (!status) status = save_model(slim, 0, half, path);
@@ -384,7 +384,7 @@ static int restore(bfm_agent *a, const SafeTensors *file, int kind) {
   TRY(status);
   Ops *ops = a->ops;
   if (kind == MODEL) ops->copy(ops, a->target, a->value, a->target_count * sizeof *a->target);
-  if (kind == STATE) TRY(read_number(file, "step", &a->step));
+  TRY(read_number(file, "step", kind == STATE ? &a->step : &a->before));
   if (kind == MODEL) TRY(read_prompt(a, file));
   TRY(ops->upload(ops, a->step_device, &a->step, sizeof a->step));
   agent_refresh_copies(a);
