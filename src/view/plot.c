@@ -130,12 +130,54 @@ static void put_curve_data(FILE *out, const PlotCurve *curve, int panel, int ind
   fputs("EOD\n", out);
 }
 
-// the names of the curves stand in the first panel only
+// at most five marks on an axis from 0 to the largest x
+static double marks(const PlotPanel *p) {
+  double most = 0;
+  for (int i = 0; i < p->count; i++) {
+    for (int k = 0; k < p->curves[i].count; k++) most = fmax(most, p->curves[i].x[k]);
+  }
+  if (most <= 0) return 1;
+  double step = pow(10, floor(log10(most / 5)));
+  while (most / step > 5) step *= most / step > 10 ? 5 : 2;
+  return step;
+}
+
+// the last panel has the names of the curves, which are the same in all
+static void put_names_panel(FILE *out, const PlotPanel *p) {
+  fputs(
+      "unset title\nunset xlabel\nunset border\nunset tics\nset key on center center\n"
+      "set yrange [0:1]\nplot",
+      out);
+  const char *comma = "";
+  for (int i = 0; i < p->count; i++) {
+    fprintf(out, "%s NaN with linespoints lt %d pt 7 ps 0.4 title ", comma, i + 1);
+    put_text(out, p->curves[i].title);
+    comma = ",";
+  }
+  fputs(*comma ? "\n" : " NaN notitle\n", out);
+}
+
+typedef struct {
+  const PlotPanel *panels;
+  int count;
+  const char *x_label;
+} Curves;
+
 static void put_curve_panel(FILE *out, const void *context, int panel) {
-  const PlotPanel *p = (const PlotPanel *)context + panel;
+  const Curves *curves = context;
+  if (panel == curves->count) {
+    put_names_panel(out, curves->panels);
+    return;
+  }
+  const PlotPanel *p = &curves->panels[panel];
+  if (!panel) {
+    fputs("set border\nset key off\nset yrange [0:*]\nset xlabel ", out);
+    put_text(out, curves->x_label);
+    fputc('\n', out);
+  }
   fputs("set title ", out);
   put_text(out, p->title);
-  fprintf(out, "\nset key %s\nplot", panel ? "off" : "on left top");
+  fprintf(out, "\nset ytics\nset xtics %.9g\nplot", marks(p));
   const char *comma = "";
   for (int i = 0; i < p->count; i++) {
     if (!p->curves[i].count) continue;
@@ -151,13 +193,12 @@ static void put_curve_panel(FILE *out, const void *context, int panel) {
 int plot_curves(const PlotPanel *panels, int count, const char *x_label, const char *path) {
   Plot p;
   TRY(plot_open(&p, path));
-  fputs("set grid\nset format x '%.0s%c'\nset yrange [0:*]\nset xrange [0:*]\nset xlabel ", p.out);
-  put_text(p.out, x_label);
-  fputc('\n', p.out);
+  fputs("set grid\nset format x '%.0s%c'\nset xrange [0:*]\n", p.out);
   for (int k = 0; k < count; k++) {
     for (int i = 0; i < panels[k].count; i++) put_curve_data(p.out, &panels[k].curves[i], k, i);
   }
-  return for_each_picture(&p, count, 1, panels, put_curve_panel);
+  const Curves curves = {panels, count, x_label};
+  return for_each_picture(&p, count + (count > 0), 1, &curves, put_curve_panel);
 }
 
 // ---------------------------------- bars ---------------------------------------------------------
