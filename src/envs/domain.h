@@ -1,5 +1,5 @@
-// Domains: a robot, its floor, what is observed, how an episode starts and ends. One file a domain,
-// one row in the table; rewards live apart, in the table of tasks.
+// Domains: a robot, its floor, what is observed, how an episode starts and ends. One row of the table
+// each; rewards live apart, in the table of tasks.
 
 #ifndef BFM_ENVS_DOMAIN_H
 #define BFM_ENVS_DOMAIN_H
