@@ -232,7 +232,7 @@ int cli_bench(int argc, char **argv) {
       NULL,
       NULL};
   status = cli_parse(&argp, argc, argv, &a);
-  if (!status && (status = run(&a))) cli_fail(status);
+  if (!status && (status = run(&a))) status = cli_fail(status);
   flags_free(&a.measure_flags);
   flags_free(&a.agent_flags);
   return status;

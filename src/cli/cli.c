@@ -10,12 +10,12 @@
 
 #define FLAG_KEY 0x1000  // key of the first row of a table; below are the subcommands' own
 
+volatile sig_atomic_t cli_stop;
+
 int cli_fail(int status) {
   fprintf(stderr, "bfm: %s\n", bfm_error());
-  return status;
+  return status == BFM_INTERRUPTED ? 128 + cli_stop : status;
 }
-
-volatile sig_atomic_t cli_stop;
 
 static void on_signal(int number) { cli_stop = number; }
 

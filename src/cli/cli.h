@@ -31,7 +31,8 @@ int cli_tasks(int argc, char **argv);
 int cli_names(int argc, char **argv);
 int cli_bench(int argc, char **argv);
 
-// print bfm_error() as "bfm: sentence"; returns the status, which is the exit status
+// print bfm_error() as "bfm: sentence"; returns the exit status: the status, or after a signal what
+// shells expect
 int cli_fail(int status);
 
 // the first SIGINT or SIGTERM is noted here, a second one ends the program at once

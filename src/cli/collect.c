@@ -1,7 +1,6 @@
 // bfm collect: a dataset of a domain from its flags, a line before and a few after.
 
 #include <inttypes.h>
-#include <signal.h>
 #include <stdlib.h>
 
 #include "cli/cli.h"
@@ -35,17 +34,6 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
       return 0;
     default: return ARGP_ERR_UNKNOWN;
   }
-}
-
-static volatile sig_atomic_t stop;
-
-static void on_signal(int number) { stop = number; }
-
-// the first signal asks to save and stop, a second one ends the program at once
-static void catch_signals(void) {
-  struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESETHAND};
-  sigaction(SIGINT, &action, NULL);
-  sigaction(SIGTERM, &action, NULL);
 }
 
 // ---------------------------------- what a person sees -------------------------------------------
@@ -93,13 +81,13 @@ static int run(Arguments *a) {
                       .given = given,
                       .resume = a->resume,
                       .quiet = a->quiet,
-                      .stop = &stop};
+                      .stop = &cli_stop};
   Collection *collection;
   int status = collection_open(&collection, &plan);
   free(given);
   if (status) return status;
   if (!a->quiet) print_start(collection);
-  catch_signals();
+  cli_catch_signals();
   status = collection_run(collection);
   if (!status && !a->quiet) print_end(collection, a->path);
   collection_close(collection);
@@ -127,11 +115,7 @@ int cli_collect(int argc, char **argv) {
                             NULL,
                             NULL};
   status = cli_parse(&argp, argc, argv, &a);
-  if (!status) {
-    status = run(&a);
-    if (status) cli_fail(status);
-    if (status == BFM_INTERRUPTED) status = 128 + stop;
-  }
+  if (!status && (status = run(&a))) status = cli_fail(status);
   flags_free(&a.flags);
   return status;
 }

@@ -150,10 +150,7 @@ int cli_data(int argc, char **argv) {
                             NULL,
                             NULL};
   status = cli_parse(&argp, argc, argv, &a);
-  if (!status) {
-    status = run(&a);
-    if (status) cli_fail(status);
-  }
+  if (!status && (status = run(&a))) status = cli_fail(status);
   flags_free(&a.flags);
   free(a.words);
   return status;

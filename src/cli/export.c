@@ -83,7 +83,7 @@ int cli_export(int argc, char **argv) {
       NULL,
       NULL};
   status = cli_parse(&argp, argc, argv, &a);
-  if (!status && (status = run(&a))) cli_fail(status);
+  if (!status && (status = run(&a))) status = cli_fail(status);
   flags_free(&a.flags);
   return status;
 }

@@ -89,6 +89,6 @@ int cli_names(int argc, char **argv) {
       NULL};
   Arguments a = {0};
   int status = cli_parse(&argp, argc, argv, &a);
-  if (!status && (status = run(&a))) cli_fail(status);
+  if (!status && (status = run(&a))) status = cli_fail(status);
   return status;
 }

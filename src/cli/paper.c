@@ -401,11 +401,7 @@ int cli_paper(int argc, char **argv) {
       cli_help,
       NULL};
   status = cli_parse(&argp, argc, argv, &a);
-  if (!status) {
-    status = act(&a);
-    if (status) cli_fail(status);
-    if (status == BFM_INTERRUPTED) status = 128 + cli_stop;
-  }
+  if (!status && (status = act(&a))) status = cli_fail(status);
   flags_free(&a.flags);
   flags_free(&a.agent_flags);
   return status;

@@ -248,11 +248,7 @@ int cli_play(int argc, char **argv) {
       NULL,
       NULL};
   status = cli_parse(&argp, argc, argv, &a);
-  if (!status) {
-    status = run(&a);
-    if (status) cli_fail(status);
-    if (status == BFM_INTERRUPTED) status = 128 + cli_stop;
-  }
+  if (!status && (status = run(&a))) status = cli_fail(status);
   flags_free(&a.flags);
   return status;
 }

@@ -54,7 +54,7 @@ int cli_plot(int argc, char **argv) {
       cli_help,
       NULL};
   int status = cli_parse(&argp, argc, argv, &a);
-  if (!status && (status = draw(&a))) cli_fail(status);
+  if (!status && (status = draw(&a))) status = cli_fail(status);
   free(a.folders);
   return status;
 }

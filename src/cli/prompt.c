@@ -116,6 +116,6 @@ int cli_prompt(int argc, char **argv) {
       NULL,
       NULL};
   int status = cli_parse(&argp, argc, argv, &a);
-  if (!status && (status = run(&a))) cli_fail(status);
+  if (!status && (status = run(&a))) status = cli_fail(status);
   return status;
 }

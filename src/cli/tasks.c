@@ -84,6 +84,6 @@ int cli_tasks(int argc, char **argv) {
       NULL};
   Arguments a = {0};
   int status = cli_parse(&argp, argc, argv, &a);
-  if (!status && (status = run(&a))) cli_fail(status);
+  if (!status && (status = run(&a))) status = cli_fail(status);
   return status;
 }

@@ -165,11 +165,7 @@ int cli_train(int argc, char **argv) {
       help_of_train,
       NULL};
   status = cli_parse(&argp, argc, argv, &a);
-  if (!status) {
-    status = run(&a);
-    if (status) cli_fail(status);
-    if (status == BFM_INTERRUPTED) status = 128 + cli_stop;
-  }
+  if (!status && (status = run(&a))) status = cli_fail(status);
   flags_free(&a.setting_flags);
   flags_free(&a.agent_flags);
   free(a.data);
