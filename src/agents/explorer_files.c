@@ -6,29 +6,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agents/entries.h"
 #include "agents/explorer.h"
-#include "data/safetensors.h"
 
 enum { POLICY, STATE };
 
 static const char *const kinds[] = {"policy", "explorer"};
 
-// one tensor of a file and where it is on the device
-typedef struct {
-  Tensor tensor;
-  float *at;
-} Entry;
-
 #define MAX_ENTRIES (3 * EXPLORER_TENSORS + 2)
-
-static void add(Entry *entries, int *n, int tasks, const char *prefix, const NetTensor *t,
-                float *at) {
-  Entry *x = &entries[(*n)++];
-  *x = (Entry){{.type = TENSOR_F32}, at};
-  snprintf(x->tensor.name, sizeof x->tensor.name, "%s%s", prefix, t->name);
-  if (tasks) x->tensor.shape[x->tensor.dims++] = tasks;
-  for (int i = 0; i < t->dims; i++) x->tensor.shape[x->tensor.dims++] = t->shape[i];
-}
 
 static int is_of(const NetTensor *t, const char *net) {
   return !strncmp(t->name, net, strlen(net));
@@ -41,13 +26,13 @@ static int list_entries(const bfm_explorer *e, int kind, int task, Entry *entrie
     const NetTensor *t = &e->tensors[i].tensor;
     float *at = e->tensors[i].at;
     if (kind == POLICY) {
-      if (is_of(t, "pi.")) add(entries, &n, 0, "", t, at + task * t->count);
+      if (is_of(t, "pi.")) entries_add(entries, &n, 0, "", t, at + task * t->count);
       continue;
     }
-    add(entries, &n, e->T, "", t, at);
+    entries_add(entries, &n, e->T, "", t, at);
     if (strstr(t->name, "_target.") || is_of(t, "random.")) continue;  // not optimized
-    add(entries, &n, e->T, "adam_m.", t, e->adam_m + (at - e->value));
-    add(entries, &n, e->T, "adam_v.", t, e->adam_v + (at - e->value));
+    entries_add(entries, &n, e->T, "adam_m.", t, e->adam_m + (at - e->value));
+    entries_add(entries, &n, e->T, "adam_v.", t, e->adam_v + (at - e->value));
   }
   if (kind == STATE && e->options.algo == EXPLORER_RND) {
     entries[n++] = (Entry){{.name = "stats.obs", .type = TENSOR_F32, .dims = 3,
@@ -60,54 +45,17 @@ static int list_entries(const bfm_explorer *e, int kind, int task, Entry *entrie
 
 // ------------------------------- writing ---------------------------------------------------------
 
-// numbers of the metadata
-enum { OBS_DIM, ACT_DIM, TASKS, ENVS, STEP, NUMBERS };
-static const char *const number_names[] = {"obs_dim", "act_dim", "tasks", "envs", "step"};
-
-static int write_file(bfm_explorer *e, int kind, const char *env, const char *task,
-                      const Entry *entries, int count, const char *path) {
-  const int64_t values[NUMBERS] = {e->obs_dim, e->act_dim, kind == POLICY ? 1 : e->T, e->E,
-                                   e->step};
-  char numbers[NUMBERS][32];
-  const char *metadata[2 * (NUMBERS + 5) + 1];
-  int m = 0;
-  for (int i = 0; i < NUMBERS; i++) {
-    snprintf(numbers[i], sizeof numbers[i], "%ld", (long)values[i]);
-    metadata[m++] = number_names[i], metadata[m++] = numbers[i];
-  }
-  metadata[m++] = "bfm", metadata[m++] = kinds[kind];
-  metadata[m++] = "version", metadata[m++] = BFM_VERSION;
-  if (env) metadata[m++] = "env", metadata[m++] = env;
-  if (task) metadata[m++] = "task", metadata[m++] = task;
-  char *json = options_to_json(explorer_options, &e->options);
-  metadata[m++] = "config", metadata[m++] = json;
-  metadata[m] = NULL;
-
-  size_t size = 0;
-  for (int i = 0; i < count; i++) size += tensor_bytes(&entries[i].tensor);
-  char *host = malloc(size);
-  Tensor *tensors = malloc(count * sizeof *tensors);
-  int status = BFM_OK;
-  if (!json || !host || !tensors) status = bfm_fail(BFM_NO_MEMORY, "out of memory for %s", path);
-  char *to = host;
-  for (int i = 0; i < count && !status; i++) {
-    tensors[i] = entries[i].tensor;
-    tensors[i].data = to;
-    status = e->ops->download(e->ops, to, entries[i].at, tensor_bytes(&tensors[i]));
-    to += tensor_bytes(&tensors[i]);
-  }
-  if (!status) status = safetensors_write(path, tensors, count, metadata);
-  free(json);
-  free(host);
-  free(tensors);
-  return status;
-}
-
 static int save(bfm_explorer *e, int kind, int task, const char *env, const char *name,
                 const char *path) {
   Entry *entries = malloc(MAX_ENTRIES * sizeof *entries);
   if (!entries) return bfm_fail(BFM_NO_MEMORY, "out of memory for %s", path);
-  int status = write_file(e, kind, env, name, entries, list_entries(e, kind, task, entries), path);
+  Head head = {.kind = kinds[kind], .table = explorer_options, .config = &e->options,
+               .env = env, .task = name,
+               .counts = {{"obs_dim", e->obs_dim}, {"act_dim", e->act_dim},
+                          {"tasks", kind == POLICY ? 1 : e->T}, {"envs", e->E},
+                          {"step", e->step}}};
+  int count = list_entries(e, kind, task, entries);
+  int status = entries_write(e->ops, &head, entries, count, 0, path);
   free(entries);
   return status;
 }
@@ -127,33 +75,12 @@ int bfm_explorer_save_state(bfm_explorer *e, const char *path) {
 
 // ------------------------------- reading ---------------------------------------------------------
 
-static int read_number(const SafeTensors *file, const char *key, int64_t most, int64_t *out) {
-  const char *text = safetensors_metadata(file, key);
-  char *end = NULL;
-  *out = text ? strtoll(text, &end, 10) : 0;
-  if (text && end != text && !*end && *out >= 0 && *out <= most) return BFM_OK;
-  return bfm_fail(BFM_BAD_FILE, "metadata \"%s\" is %s, not a count", key, text ? text : "missing");
-}
-
-static int load_entry(bfm_explorer *e, const SafeTensors *file, const Entry *x) {
-  const Tensor *want = &x->tensor, *t = safetensors_find(file, want->name);
-  if (!t) return bfm_fail(BFM_BAD_FILE, "tensor \"%s\" is missing", want->name);
-  int same = t->type == TENSOR_F32 && t->dims == want->dims;
-  for (int i = 0; same && i < t->dims; i++) same = t->shape[i] == want->shape[i];
-  if (!same) {
-    return bfm_fail(BFM_BAD_FILE, "tensor \"%s\" has another shape or type than its options say",
-                    want->name);
-  }
-  if (agent_check_finite(t->data, 1, tensor_count(t), want->name)) return BFM_BAD_FILE;
-  return e->ops->upload(e->ops, x->at, t->data, tensor_bytes(t));
-}
-
 static int restore(bfm_explorer *e, const SafeTensors *file, int kind, int64_t step) {
   if (kind == STATE) TRY(explorer_ready(e));
   Entry *entries = malloc(MAX_ENTRIES * sizeof *entries);
   if (!entries) return bfm_fail(BFM_NO_MEMORY, "out of memory for an explorer");
-  int count = list_entries(e, kind, 0, entries), status = BFM_OK;
-  for (int i = 0; i < count && !status; i++) status = load_entry(e, file, &entries[i]);
+  int count = list_entries(e, kind, 0, entries);
+  int status = entries_read(e->ops, file, entries, count, 0);
   free(entries);
   TRY(status);
   e->step = step;
@@ -165,24 +92,20 @@ static int restore(bfm_explorer *e, const SafeTensors *file, int kind, int64_t s
 
 static int load(bfm_explorer **out, const SafeTensors *file, int envs, const char *options) {
   const char *what = safetensors_metadata(file, "bfm");
-  const char *json = safetensors_metadata(file, "config");
   int kind = what && !strcmp(what, kinds[POLICY]) ? POLICY : STATE;
-  if (!what || !json || strcmp(what, kinds[kind])) {
+  if (!what || strcmp(what, kinds[kind])) {
     return bfm_fail(BFM_BAD_FILE, "not an explorer's policy or state");
   }
-  int64_t numbers[NUMBERS];
-  for (int i = 0; i < NUMBERS; i++) {
-    TRY(read_number(file, number_names[i], i == STEP ? INT64_MAX : INT32_MAX, &numbers[i]));
-  }
+  int64_t obs_dim, act_dim, tasks, saved_envs, step;
+  TRY(entries_count(file, "obs_dim", INT32_MAX, &obs_dim));
+  TRY(entries_count(file, "act_dim", INT32_MAX, &act_dim));
+  TRY(entries_count(file, "tasks", INT32_MAX, &tasks));
+  TRY(entries_count(file, "envs", INT32_MAX, &saved_envs));
+  TRY(entries_count(file, "step", INT64_MAX, &step));
   ExplorerOptions o;
-  TRY(options_default(explorer_options, &o));
-  if (options_from_json(explorer_options, &o, json)) return BFM_BAD_FILE;
-  TRY(options_set(explorer_options, &o, "device", "auto"));
-  TRY(options_set(explorer_options, &o, "threads", "0"));
-  if (options) TRY(options_from_json(explorer_options, &o, options));
-  TRY(explorer_make(out, numbers[OBS_DIM], numbers[ACT_DIM], (int)numbers[TASKS],
-                    envs ? envs : (int)numbers[ENVS], &o, 0));
-  return restore(*out, file, kind, numbers[STEP]);
+  TRY(entries_config(file, explorer_options, &o, options));
+  TRY(explorer_make(out, obs_dim, act_dim, (int)tasks, envs ? envs : (int)saved_envs, &o, 0));
+  return restore(*out, file, kind, step);
 }
 
 int bfm_explorer_load(bfm_explorer **out, const char *path, int envs, const char *options) {

@@ -9,10 +9,11 @@
 #include <string.h>
 
 #include "agents/agent.h"
-#include "core/bf16.h"
-#include "data/safetensors.h"
+#include "agents/entries.h"
 
 enum { MODEL, STATE };
+
+static const char *const kinds[] = {"model", "state"};
 
 static int is_target(const AgentTensor *t) { return strstr(t->tensor.name, "_target.") != NULL; }
 
@@ -21,37 +22,20 @@ static float *moment(const bfm_agent *a, const AgentTensor *t, float *moments) {
   return moments + (t->at - a->value);
 }
 
-// one tensor of the agent in a file: its values on the device, as float32, or the prompt states on
-// the host
-typedef struct {
-  Tensor tensor;
-  float *at;  // NULL: tensor.data is what is written
-} Entry;
-
-static void add(Entry *entries, int *n, int kind, int R, const char *prefix, const AgentTensor *t,
-                float *at) {
-  Entry *e = &entries[(*n)++];
-  memset(e, 0, sizeof *e);
-  snprintf(e->tensor.name, sizeof e->tensor.name, "%s%s", prefix, t->tensor.name);
-  e->tensor.type = TENSOR_F32;
-  if (kind == STATE) e->tensor.shape[e->tensor.dims++] = R;
-  for (int i = 0; i < t->tensor.dims; i++) e->tensor.shape[e->tensor.dims++] = t->tensor.shape[i];
-  e->at = at;
-}
-
 // all of the agent that a file of this kind holds; returns how many
 static int list_entries(const bfm_agent *a, int kind, int replica, Entry *entries) {
   int n = 0;
   for (int i = 0; i < a->tensor_count; i++) {
     const AgentTensor *t = &a->tensors[i];
     if (kind == MODEL) {
-      if (!is_target(t)) add(entries, &n, kind, a->R, "", t, agent_tensor_at(a, t, replica));
+      if (is_target(t)) continue;
+      entries_add(entries, &n, 0, "", &t->tensor, agent_tensor_at(a, t, replica));
       continue;
     }
-    add(entries, &n, kind, a->R, "", t, t->at);
+    entries_add(entries, &n, a->R, "", &t->tensor, t->at);
     if (is_target(t)) continue;
-    add(entries, &n, kind, a->R, "adam_m.", t, moment(a, t, a->adam_m));
-    add(entries, &n, kind, a->R, "adam_v.", t, moment(a, t, a->adam_v));
+    entries_add(entries, &n, a->R, "adam_m.", &t->tensor, moment(a, t, a->adam_m));
+    entries_add(entries, &n, a->R, "adam_v.", &t->tensor, moment(a, t, a->adam_v));
   }
   if (kind == STATE && a->pool) {
     entries[n++] = (Entry){
@@ -93,90 +77,19 @@ static int list_prompt(const bfm_agent *a, Entry *entries) {
 
 // ------------------------------- writing ---------------------------------------------------------
 
-// float32 to bfloat16, float64 to float32, in place
-static void narrow(Tensor *t, void *values) {
-  int64_t count = tensor_count(t);
-  if (t->type == TENSOR_F64) {
-    const double *from = values;
-    for (int64_t i = 0; i < count; i++) {
-      float value = (float)from[i];
-      memcpy((char *)values + i * sizeof value, &value, sizeof value);
-    }
-  } else {
-    for (int64_t i = 0; i < count; i++) {
-      float value;
-      memcpy(&value, (char *)values + i * sizeof value, sizeof value);
-      uint16_t half = f32_to_bf16(value);
-      memcpy((char *)values + i * sizeof half, &half, sizeof half);
-    }
-  }
-  t->type = t->type == TENSOR_F64 ? TENSOR_F32 : TENSOR_BF16;
-}
-
-// room for a tensor's values on their way, so that the next one is aligned
-static size_t room(const Tensor *t) { return (tensor_bytes(t) + 7) / 8 * 8; }
-
-// bring an entry's values to the host
-static int stage(bfm_agent *a, const Entry *e, int half, void *to, Tensor *out) {
-  *out = e->tensor;
-  out->data = to;
-  if (e->at) {
-    TRY(a->ops->download(a->ops, to, e->at, tensor_bytes(out)));
-  } else {
-    memcpy(to, e->tensor.data, tensor_bytes(out));
-  }
-  int is_obs = !e->at && out->type == TENSOR_F32;  // as it is: B was trained on float32
-  if (half && !is_obs) narrow(out, to);
-  return BFM_OK;
-}
-
-static int write_file(bfm_agent *a, int kind, const Config *config, const Entry *entries, int count,
-                      int half, const char *path) {
-  char step[32], obs[32], act[32];
-  snprintf(step, sizeof step, "%ld", (long)(a->before + a->step));
-  snprintf(obs, sizeof obs, "%ld", (long)a->obs_dim);
-  snprintf(act, sizeof act, "%ld", (long)a->act_dim);
-  char *json = options_to_json(agent_options, config);
-  if (!json) return bfm_fail(BFM_NO_MEMORY, "out of memory for the configuration of %s", path);
-  const char *metadata[] = {"bfm",
-                            kind == MODEL ? "model" : "state",
-                            "version",
-                            BFM_VERSION,
-                            "config",
-                            json,
-                            "obs_dim",
-                            obs,
-                            "act_dim",
-                            act,
-                            "step",
-                            step,
-                            *a->prompt.env ? "env" : NULL,
-                            a->prompt.env,
-                            NULL};
-  size_t size = 0;
-  for (int i = 0; i < count; i++) size += room(&entries[i].tensor);
-  char *host = malloc(size);
-  Tensor *tensors = malloc(count * sizeof *tensors);
-  int status = host && tensors ? BFM_OK : bfm_fail(BFM_NO_MEMORY, "out of memory for %s", path);
-  char *to = host;
-  for (int i = 0; i < count && !status; i++) {
-    status = stage(a, &entries[i], half, to, &tensors[i]);
-    to += room(&entries[i].tensor);
-  }
-  if (!status) status = safetensors_write(path, tensors, count, metadata);
-  free(json);
-  free(host);
-  free(tensors);
-  return status;
-}
-
 static int save(bfm_agent *a, int kind, int replica, const Config *config, int half,
                 const char *path) {
   Entry *entries = malloc(MAX_ENTRIES * sizeof *entries);
   if (!entries) return bfm_fail(BFM_NO_MEMORY, "out of memory for %s", path);
   int count = list_entries(a, kind, replica, entries);
   if (kind == MODEL) count += list_prompt(a, entries + count);
-  int status = write_file(a, kind, config, entries, count, half, path);
+  Head head = {
+      .kind = kinds[kind],
+      .table = agent_options,
+      .config = config,
+      .env = *a->prompt.env ? a->prompt.env : NULL,
+      .counts = {{"obs_dim", a->obs_dim}, {"act_dim", a->act_dim}, {"step", a->before + a->step}}};
+  int status = entries_write(a->ops, &head, entries, count, half, path);
   free(entries);
   return status;
 }
@@ -278,51 +191,6 @@ int bfm_agent_export(bfm_agent *a, int replica, const char *path, int members, i
 
 // ------------------------------- reading ---------------------------------------------------------
 
-static int read_number(const SafeTensors *file, const char *key, int64_t *out) {
-  const char *text = safetensors_metadata(file, key);
-  char *end;
-  *out = text ? strtoll(text, &end, 10) : 0;
-  if (!text || end == text || *end || *out < 0) {
-    return bfm_fail(BFM_BAD_FILE, "metadata \"%s\" is %s, not a count", key,
-                    text ? text : "missing");
-  }
-  return BFM_OK;
-}
-
-// a tensor's values as float32, into a malloc'ed array unless it has them; finite ones only
-static int read_floats(const Tensor *t, float **made, const float **values) {
-  int64_t count = tensor_count(t);
-  *made = NULL;
-  *values = t->data;
-  if (t->type == TENSOR_BF16) {
-    const uint16_t *half = t->data;
-    *values = *made = malloc((size_t)count * sizeof **made);
-    if (!*made) return bfm_fail(BFM_NO_MEMORY, "out of memory for %s", t->name);
-    for (int64_t i = 0; i < count; i++) (*made)[i] = bf16_to_f32(half[i]);
-  }
-  return agent_check_finite(*values, 1, count, t->name) ? BFM_BAD_FILE : BFM_OK;
-}
-
-static int load_entry(bfm_agent *a, const SafeTensors *file, int kind, const Entry *e) {
-  const Tensor *want = &e->tensor, *t = safetensors_find(file, want->name);
-  if (!t) return bfm_fail(BFM_BAD_FILE, "tensor \"%s\" is missing", want->name);
-  int same =
-      t->dims == want->dims && (t->type == TENSOR_F32 || (kind == MODEL && t->type == TENSOR_BF16));
-  for (int i = 0; same && i < t->dims; i++) same = t->shape[i] == want->shape[i];
-  if (!same) {
-    return bfm_fail(BFM_BAD_FILE,
-                    "tensor \"%s\" has another shape or type than its configuration says",
-                    want->name);
-  }
-  float *made;
-  const float *values;
-  int status = read_floats(t, &made, &values);
-  if (!status) status = a->ops->upload(a->ops, e->at, values, tensor_bytes(want));
-  if (!status && made) status = a->ops->sync(a->ops);
-  free(made);
-  return status;
-}
-
 // a table of `count` prompt states, float64 or float32, as float64; no columns when it is not there
 static int read_states(const SafeTensors *file, const char *name, int64_t count, int64_t *columns,
                        double **out) {
@@ -378,13 +246,13 @@ static int restore(bfm_agent *a, const SafeTensors *file, int kind) {
   if (kind == STATE) TRY(agent_ready(a));  // the pool of z is one of its buffers
   Entry *entries = malloc(MAX_ENTRIES * sizeof *entries);
   if (!entries) return bfm_fail(BFM_NO_MEMORY, "out of memory for a model");
-  int count = list_entries(a, kind, 0, entries), status = BFM_OK;
-  for (int i = 0; i < count && !status; i++) status = load_entry(a, file, kind, &entries[i]);
+  int count = list_entries(a, kind, 0, entries);
+  int status = entries_read(a->ops, file, entries, count, kind == MODEL);
   free(entries);
   TRY(status);
   Ops *ops = a->ops;
   if (kind == MODEL) ops->copy(ops, a->target, a->value, a->target_count * sizeof *a->target);
-  TRY(read_number(file, "step", kind == STATE ? &a->step : &a->before));
+  TRY(entries_count(file, "step", INT64_MAX, kind == STATE ? &a->step : &a->before));
   if (kind == MODEL) TRY(read_prompt(a, file));
   TRY(ops->upload(ops, a->step_device, &a->step, sizeof a->step));
   agent_refresh_copies(a);
@@ -392,21 +260,16 @@ static int restore(bfm_agent *a, const SafeTensors *file, int kind) {
 }
 
 static int load(bfm_agent **out, const SafeTensors *file, const char *options) {
-  const char *what = safetensors_metadata(file, "bfm"),
-             *json = safetensors_metadata(file, "config");
-  if (!what || !json || (strcmp(what, "model") && strcmp(what, "state"))) {
+  const char *what = safetensors_metadata(file, "bfm");
+  int kind = what && !strcmp(what, kinds[MODEL]) ? MODEL : STATE;
+  if (!what || strcmp(what, kinds[kind])) {
     return bfm_fail(BFM_BAD_FILE, "not a model or training state of bfm");
   }
   int64_t obs_dim, act_dim;
-  TRY(read_number(file, "obs_dim", &obs_dim));
-  TRY(read_number(file, "act_dim", &act_dim));
+  TRY(entries_count(file, "obs_dim", INT64_MAX, &obs_dim));
+  TRY(entries_count(file, "act_dim", INT64_MAX, &act_dim));
   Config config;
-  TRY(options_default(agent_options, &config));
-  if (options_from_json(agent_options, &config, json)) return BFM_BAD_FILE;
-  TRY(options_set(agent_options, &config, "device", "auto"));
-  TRY(options_set(agent_options, &config, "threads", "0"));
-  if (options) TRY(options_from_json(agent_options, &config, options));
-  int kind = strcmp(what, "model") ? STATE : MODEL;
+  TRY(entries_config(file, agent_options, &config, options));
   if (kind == MODEL && config.seeds != 1) {
     return bfm_fail(BFM_BAD_FILE,
                     "a model holds one replica, and its configuration says seeds = %ld",
