@@ -1,4 +1,4 @@
-// bfm info: what a model, a state or a dataset holds. A file is told by its first bytes, then read in
+// bfm info: what a file of bfm or a dataset holds. A file is told by its first bytes, then read in
 // full and checked as training or loading would: what cannot be trusted gives a non-zero exit.
 
 #include <cjson/cJSON.h>
@@ -97,7 +97,7 @@ static int dataset_info(const char *path, cJSON *info) {
   return status;
 }
 
-// ---------------------------------- models and states --------------------------------------------
+// ---------------------------------- models, policies, states -------------------------------------
 
 static int tensor_info(const Tensor *t, cJSON *tensors) {
   int64_t count = tensor_count(t);
@@ -133,45 +133,68 @@ static int tensors_info(const SafeTensors *file, cJSON *info) {
   return status;
 }
 
-// a model loaded begins anew: what it was trained for is only in the file
-static int steps_trained(const char *path, const SafeTensors *file, int64_t *step) {
-  const char *text = safetensors_metadata(file, "step");
-  char *end = NULL;
-  *step = text ? strtoll(text, &end, 10) : -1;
-  if (*step >= 0 && end != text && !*end) return BFM_OK;
-  return bfm_fail(BFM_BAD_FILE, "%s: its metadata does not say how many steps it was trained for",
-                  path);
-}
-
-// the surest check of an agent's file is to load it
-static int agent_info(const char *path, const SafeTensors *file, cJSON *info) {
-  bfm_agent *agent = NULL;
+static int check_agent(const char *path, cJSON *info) {
+  bfm_agent *agent;
   TRY(bfm_agent_load(&agent, path, "{\"device\": \"cpu\"}"));
-  cJSON_AddStringToObject(info, "kind", safetensors_metadata(file, "bfm"));
-  cJSON_AddNumberToObject(info, "obs_dim", (double)bfm_agent_obs_dim(agent));
-  cJSON_AddNumberToObject(info, "act_dim", (double)bfm_agent_act_dim(agent));
-  if (*bfm_agent_env(agent)) cJSON_AddStringToObject(info, "env", bfm_agent_env(agent));
   int64_t states = bfm_agent_prompt_count(agent);
   if (states) cJSON_AddNumberToObject(info, "prompt_states", (double)states);
   bfm_agent_free(agent);
+  return BFM_OK;
+}
 
-  int64_t step = 0;
-  TRY(steps_trained(path, file, &step));
-  cJSON_AddNumberToObject(info, "step", (double)step);
-  cJSON_AddItemToObject(info, "config", cJSON_Parse(safetensors_metadata(file, "config")));
+static int check_explorer(const char *path, cJSON *info) {
+  bfm_explorer *explorer;
+  (void)info;
+  TRY(bfm_explorer_load(&explorer, path, 1, "{\"device\": \"cpu\"}"));
+  bfm_explorer_free(explorer);
+  return BFM_OK;
+}
+
+// the surest check of a file is to load it
+static const struct {
+  const char *kind;
+  int (*check)(const char *path, cJSON *info);
+} kinds[] = {
+    {"model", check_agent},
+    {"state", check_agent},
+    {"policy", check_explorer},
+    {"explorer", check_explorer},
+};
+
+static int check(const char *path, const SafeTensors *file, cJSON *info) {
+  const char *kind = safetensors_metadata(file, "bfm");
+  if (!kind) return bfm_fail(BFM_BAD_FILE, "%s: no file of bfm, its metadata has no \"bfm\"", path);
+  for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+    if (!strcmp(kinds[i].kind, kind)) return kinds[i].check(path, info);
+  }
+  return bfm_fail(BFM_BAD_FILE, "%s: bfm knows no file of the kind \"%.64s\"", path, kind);
+}
+
+// counts as numbers, the configuration as an object, all else as text
+static void add_metadata(cJSON *info, const char *key, const char *value) {
+  if (!strcmp(key, "bfm")) key = "kind";
+  if (!value || cJSON_HasObjectItem(info, key)) return;
+  cJSON *item = cJSON_ParseWithOpts(value, NULL, 1);
+  cJSON_AddItemToObject(info, key, item ? item : cJSON_CreateString(value));
+}
+
+static void metadata_info(const SafeTensors *file, cJSON *info) {
+  static const char *const first[] = {"bfm",   "env",  "task", "obs_dim", "act_dim",
+                                      "tasks", "envs", "step", "config"};
+  for (size_t i = 0; i < sizeof first / sizeof *first; i++) {
+    add_metadata(info, first[i], safetensors_metadata(file, first[i]));
+  }
   const char *key, *value;
   for (int i = 0; safetensors_metadata_at(file, i, &key, &value); i++) {
-    if (strcmp(key, "bfm") && !cJSON_HasObjectItem(info, key)) {
-      cJSON_AddStringToObject(info, key, value);
-    }
+    add_metadata(info, key, value);
   }
-  return BFM_OK;
 }
 
 static int safetensors_info(const char *path, cJSON *info) {
   SafeTensors *file;
   TRY(safetensors_open(&file, path));
-  int status = agent_info(path, file, info);
+  metadata_info(file, info);
+  int status = check(path, file, info);
   if (!status && (status = tensors_info(file, info))) bfm_fail_prefix(status, "%s: ", path);
   safetensors_close(file);
   return status;
@@ -307,15 +330,15 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
 }
 
 int cli_info(int argc, char **argv) {
-  const struct argp argp = {
-      own_options,
-      parse,
-      "FILE...",
-      "Say what a model, a training state or a dataset holds, and check that it is sound: the exit "
-      "status is not 0 when a file cannot be trusted.",
-      NULL,
-      NULL,
-      NULL};
+  const struct argp argp = {own_options,
+                            parse,
+                            "FILE...",
+                            "Say what a model, a policy, a training state or a dataset holds, and "
+                            "check that it is sound: "
+                            "the exit status is not 0 when a file cannot be trusted.",
+                            NULL,
+                            NULL,
+                            NULL};
   Arguments a = {.paths = calloc(argc, sizeof *a.paths)};
   if (!a.paths) return cli_fail(bfm_fail(BFM_NO_MEMORY, "no memory for %d arguments", argc));
   int worst = cli_parse(&argp, argc, argv, &a);

@@ -17,7 +17,7 @@ static const Command commands[] = {
     {"export", "write a smaller model that acts everywhere", cli_export},
     {"plot", "draw the learning curves of runs", cli_plot},
     {"paper", "run, show and draw the paper's tables", cli_paper},
-    {"info", "say what a model, a state or a dataset holds, and whether it is sound", cli_info},
+    {"info", "say what a file holds, and whether it is sound", cli_info},
     {"tasks", "list the rewards that have a name", cli_tasks},
     {"names", "list what a reward of a domain can be made of", cli_names},
     {"bench", "measure speeds on this machine", cli_bench},

@@ -33,6 +33,27 @@ def test_model_and_state(model):
   assert "algo fb-aware" in text and "adam_m" in text
 
 
+def test_policies_and_explorers(tmp_path):
+  learner = ["--hidden", 16, "--batch", 16, "--device", "cpu", "--threads", 1, "--random-steps", 20]
+  assert run("collect", "point_mass", "--with", "td3", "--task", "easy", *learner, "--envs", 2,
+             "--steps", 300, "-o", tmp_path / "data.h5").returncode == 0
+  policy, state = (tmp_path / f"data.{name}.safetensors" for name in ("easy", "state"))
+  info = json.loads(run("info", "--json", policy).stdout)
+  assert (info["kind"], info["env"], info["task"]) == ("policy", "point_mass", "easy")
+  assert (info["obs_dim"], info["act_dim"], info["tasks"]) == (4, 2, 1) and info["step"] > 0
+  assert info["config"]["algo"] == "td3"
+  assert all(name.startswith("pi.") for name in info["tensors"])
+  info = json.loads(run("info", "--json", state).stdout)
+  assert info["kind"] == "explorer" and (info["tasks"], info["envs"]) == (1, 2)
+  text = run("info", policy, state).stdout
+  assert "point_mass" in text and "algo td3" in text and "adam_m" in text
+
+  rewrite(policy, put_nan)
+  assert "pi.s.in.weight" in refused("info", policy)
+  rewrite(state, lambda tensors, metadata: metadata.update(bfm="diary"))
+  assert 'no file of the kind "diary"' in refused("info", state)
+
+
 def rewrite(path, change):
   """Save the model again after a change of its tensors and metadata."""
   tensors = load_file(path)
