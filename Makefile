@@ -124,7 +124,7 @@ $(BUILD)/tests/fuzz/%: tests/fuzz/%.c $(BUILD)/libbfm.a
 RUN = mkdir -p $(BUILD)/logs; log=$(BUILD)/logs/$$(basename $$program).log; \
       if $$program $$arguments >$$log 2>&1; then echo "ok    $$program"; \
       else cat $$log; echo "FAIL  $$program" >&2; exit 1; fi
-PYTEST = -m pytest -q -p no:cacheprovider
+PYTEST = -m pytest -q -p no:cacheprovider -n $(shell nproc)
 HERE = BFM=$(abspath $(BUILD))/bfm BFM_BUILD=$(BUILD) PYTHONPATH=python
 FUZZ_SECONDS ?= 3
 
@@ -160,7 +160,7 @@ CORETYPE = $(if $(shell grep -m1 -o avx512f /proc/cpuinfo),SkylakeX,Haswell)
 
 oracle: all
 	@scripts/deps.sh oracle
-	@$(HERE) OPENBLAS_CORETYPE=$(CORETYPE) OMP_NUM_THREADS=$(shell nproc) \
+	@$(HERE) OPENBLAS_CORETYPE=$(CORETYPE) OMP_NUM_THREADS=1 \
 	  .venv-oracle/bin/python $(PYTEST) tests/oracle
 
 bench: all

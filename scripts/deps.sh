@@ -12,8 +12,9 @@ packages=(
   libosmesa6-dev ffmpeg gnuplot-nox
 )
 
-test_wheels=(numpy h5py safetensors pytest)
-oracle_wheels=(mujoco==3.17.0 dm_control==1.0.50 gymnasium==1.4.0 h5py safetensors pytest)
+test_wheels=(numpy h5py safetensors pytest pytest-xdist)
+oracle_wheels=(mujoco==3.17.0 dm_control==1.0.50 gymnasium==1.4.0 h5py safetensors pytest
+  pytest-xdist)
 # the distribution's PyTorch: CPU only, a tenth of the wheel's size; with the reference BLAS it would be
 # a hundred times slower than with OpenBLAS
 torch_packages=(python3-torch libopenblas0-pthread)

@@ -1,6 +1,13 @@
 """The checkout's own bfm, whatever is installed."""
+import os
 import sys
 from pathlib import Path
+
+# tests run side by side, one a core: peers and bfm then do not fight for the cores
+worker = os.environ.get("PYTEST_XDIST_WORKER")
+if worker:
+  cores = sorted(os.sched_getaffinity(0))
+  os.sched_setaffinity(0, {cores[int(worker[2:]) % len(cores)]})
 
 ROOT = Path(__file__).resolve().parents[2]
 for folder in (ROOT / "python", ROOT / "tests" / "golden", ROOT / "tests" / "oracle"):
