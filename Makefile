@@ -70,6 +70,10 @@ $(BUILD)/%.o: %.c | $(MUJOCO)
 $(BUILD)/src/run/ledger.o: bfm_CPPFLAGS += -DBFM_COMMIT='"$(shell git describe --always --dirty 2>/dev/null)"'
 $(BUILD)/src/run/ledger.o: $(wildcard .git/logs/HEAD)
 
+# library and plugin call each other only when they were compiled with the same operations
+OPS_SUM := $(firstword $(shell cksum src/ops/ops.h))
+$(BUILD)/src/ops/open.o $(BUILD)/src/ops/cuda.cu.o: bfm_CPPFLAGS += -DOPS_SUM=$(OPS_SUM)u
+
 $(BUILD)/libbfm.a: $(LIB_OBJ)
 	@rm -f $@
 	$(SAY) ar rcs $@ $^
@@ -99,7 +103,7 @@ cuda: $(BUILD)/libbfm_cuda.so
 
 $(BUILD)/%.cu.o: %.cu
 	@mkdir -p $(@D)
-	$(SAY) $(NVCC) -O3 -std=c++17 $(GENCODE) -Iinclude -Isrc -MMD -MP \
+	$(SAY) $(NVCC) -O3 -std=c++17 $(GENCODE) $(bfm_CPPFLAGS) -MMD -MP \
 	  -Xcompiler -fPIC,-Wall,-fvisibility=hidden -c $< -o $@
 
 $(BUILD)/libbfm_cuda.so: $(CUDA_OBJ)

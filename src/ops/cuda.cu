@@ -304,14 +304,14 @@ static int setting(const char *variable, int otherwise) {
 extern "C" __attribute__((visibility("default"))) int bfm_cuda_open(Ops **out, int device,
                                                                     Precision precision,
                                                                     const char *version,
-                                                                    size_t table, Fail fail) {
+                                                                    unsigned sum, Fail fail) {
   *out = NULL;
-  if (strcmp(version, BFM_VERSION) || table != sizeof(Ops)) {
+  if (strcmp(version, BFM_VERSION) || sum != OPS_SUM) {
     return fail(BFM_UNAVAILABLE,
                 CUDA_PLUGIN " is of bfm " BFM_VERSION
-                            " (%zu) and the program of %s (%zu): "
+                            " (operations %u) and the program of %s (%u): "
                             "build both from one checkout",
-                sizeof(Ops), version, table);
+                OPS_SUM, version, sum);
   }
   Cuda *c = (Cuda *)calloc(1, sizeof *c);
   if (!c) return fail(BFM_NO_MEMORY, "out of memory for the CUDA backend");

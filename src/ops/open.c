@@ -54,7 +54,7 @@ static int open_cuda(Ops **ops, int device, Precision precision) {
   if (!plugin) return bfm_fail(BFM_UNAVAILABLE, "the CUDA plugin does not load: %s", dlerror());
   CudaOpen open = (CudaOpen)dlsym(plugin, CUDA_ENTRY);
   if (!open) return bfm_fail(BFM_UNAVAILABLE, "%s is no plugin of bfm", path);
-  return open(ops, device, precision, BFM_VERSION, sizeof(Ops), bfm_fail);
+  return open(ops, device, precision, BFM_VERSION, OPS_SUM, bfm_fail);
 }
 
 int ops_open(Ops **ops, const char *device, Precision precision, int threads) {

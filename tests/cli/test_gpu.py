@@ -1,10 +1,10 @@
-"""What the program says where a GPU is asked for and does not serve; drivers and plugins are fakes."""
+"""What the program says where a GPU is asked for and does not serve; drivers, plugins are fakes."""
 import os
 import subprocess
 from pathlib import Path
 
 import pytest
-from conftest import BFM, refused, run
+from conftest import BFM, ROOT, refused, run
 
 ASK = ["bench", "step", "--preset", "small", "--seconds", "0.01", "--device", "cuda"]
 PLUGIN = Path(BFM).parent / "libbfm_cuda.so"
@@ -18,6 +18,7 @@ CALLER = """
 #include <dlfcn.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 static int fail(int status, const char *format, ...) {
   va_list args;
   va_start(args, format);
@@ -28,8 +29,8 @@ static int fail(int status, const char *format, ...) {
 int main(int count, char **words) {
   void *plugin = dlopen(words[1], RTLD_NOW), *ops = 0;
   if (!plugin) return printf("no plugin: %s", dlerror()), 99;
-  int (*open)(void **, int, int, const char *, unsigned long, void *) = dlsym(plugin, "bfm_cuda_open");
-  return open(&ops, 0, 0, words[2], 8, fail);
+  int (*open)(void **, int, int, const char *, unsigned, void *) = dlsym(plugin, "bfm_cuda_open");
+  return open(&ops, 0, 0, words[2], strtoul(words[3], 0, 10), fail);
 }
 """
 
@@ -67,10 +68,14 @@ def test_a_driver_too_old(tmp_path):
 
 
 @pytest.mark.skipif(not PLUGIN.exists(), reason="the CUDA plugin is not built")
-def test_a_plugin_of_another_version(tmp_path):
+def test_a_plugin_of_another_build(tmp_path):
   caller = compile_c(tmp_path / "caller", CALLER, "-ldl")
-  process = subprocess.run([caller, PLUGIN, "0.0.1"], capture_output=True, text=True)
-  if process.returncode == 99:
-    pytest.skip(process.stdout)  # cuBLASLt is not here
-  assert process.returncode and "the program of 0.0.1" in process.stdout
-  assert "build both from one checkout" in process.stdout
+  own = run("--version").stdout.split()[1]
+  ops = subprocess.check_output(["cksum", ROOT / "src" / "ops" / "ops.h"], text=True).split()[0]
+  for version, operations in ((own, "8"), ("0.0.1", ops)):
+    process = subprocess.run([caller, PLUGIN, version, operations], capture_output=True, text=True)
+    if process.returncode == 99:
+      pytest.skip(process.stdout)  # cuBLASLt is not here
+    assert process.returncode and f"is of bfm {own} (operations {ops})" in process.stdout
+    assert f"the program of {version} ({operations})" in process.stdout
+    assert "build both from one checkout" in process.stdout
