@@ -81,11 +81,6 @@ void flags_init(struct argp_state *state, Flags *const *flags, int count) {
   for (int i = 0; i < count; i++) state->child_inputs[i] = flags[i];
 }
 
-char *cli_help(int key, const char *text, void *input) {
-  (void)input;
-  return key == ARGP_KEY_HELP_DUP_ARGS_NOTE ? NULL : (char *)text;
-}
-
 // ---------------------------------- parsing ------------------------------------------------------
 
 // options of a parser and its children; 1 when one of them begins with name, as getopt matches
@@ -124,6 +119,7 @@ int cli_parse(const struct argp *argp, int argc, char **argv, void *input) {
     int status = check_flag(argp, argv[i] + 2);
     if (status) return cli_fail(status);
   }
+  setenv("ARGP_HELP_FMT", "no-dup-args-note", 0);
   argp_err_exit_status = BFM_BAD_ARGUMENT;
   argp_program_version = CLI_VERSION;
   return argp_parse(argp, argc, argv, 0, NULL, input) ? BFM_BAD_ARGUMENT : BFM_OK;

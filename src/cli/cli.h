@@ -56,9 +56,6 @@ void flags_free(Flags *flags);
 // hand the flags to the parser's children, in their order: to be called with ARGP_KEY_INIT
 void flags_init(struct argp_state *state, Flags *const *flags, int count);
 
-// help_filter of a subcommand: leaves out argp's note on short options
-char *cli_help(int key, const char *text, void *input);
-
 // argp_parse that suggests the flag a user probably meant and takes z_mix for z-mix; on failure the
 // error is printed
 int cli_parse(const struct argp *argp, int argc, char **argv, void *input);

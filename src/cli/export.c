@@ -78,7 +78,7 @@ int cli_export(int argc, char **argv) {
       "MODEL",
       "Write a smaller file of a model, that loads, is prompted and acts as the model does.\v"
       "Example:\n"
-      "  bfm export model.safetensors -o slim.safetensors --members 1 --half --prompt-states 10k\n",
+      "  bfm export model.safetensors --half --prompt-states 10k -o slim.safetensors\n",
       children,
       NULL,
       NULL};

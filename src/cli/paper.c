@@ -394,11 +394,11 @@ int cli_paper(int argc, char **argv) {
       "on. show prints ours beside the paper's, plot draws them.\v"
       "Examples:\n"
       "  bfm paper list\n"
-      "  bfm paper run mood --filter \"walker FB-AW\" --steps 300k --seeds 3 --data data\n"
+      "  bfm paper run mood --filter \"walker FB-AW\" --steps 300k --seeds 3\n"
       "  bfm paper show mood\n"
       "  bfm paper run first --preset small --steps 2k\n",
       children,
-      cli_help,
+      NULL,
       NULL};
   status = cli_parse(&argp, argc, argv, &a);
   if (!status && (status = act(&a))) status = cli_fail(status);

@@ -242,8 +242,8 @@ int cli_play(int argc, char **argv) {
       "pictures (.png), with the reward over time below.\v"
       "Examples:\n"
       "  bfm play walker.safetensors --task run -o run.mp4\n"
-      "  bfm play walker.safetensors --reward 'torso.z > 1.2' -o strip.png --pictures 10\n"
-      "  bfm play walker.safetensors --goal 'torso.z = 1.3' --score torso.z -o goal.png\n",
+      "  bfm play walker.safetensors --reward 'torso.z > 1.2' -o stand.png\n"
+      "  bfm play walker.safetensors --goal 'torso.z = 1.3' -o goal.png --pictures 10\n",
       children,
       NULL,
       NULL};

@@ -51,7 +51,7 @@ int cli_plot(int argc, char **argv) {
       "Example:\n"
       "  bfm plot runs/fb runs/fb-aw runs/fb-aware -o compared.svg\n",
       NULL,
-      cli_help,
+      NULL,
       NULL};
   int status = cli_parse(&argp, argc, argv, &a);
   if (!status && (status = draw(&a))) status = cli_fail(status);

@@ -38,11 +38,11 @@ static void range_text(const Option *option, char *out, size_t size) {
   if (option->lo == option->hi) {
     snprintf(out, size, "any number");
   } else if (isinf(option->hi)) {
-    snprintf(out, size, "at least %.15g", option->lo);
+    snprintf(out, size, "at least %.7g", option->lo);
   } else if (isinf(option->lo)) {
-    snprintf(out, size, "at most %.15g", option->hi);
+    snprintf(out, size, "at most %.7g", option->hi);
   } else {
-    snprintf(out, size, "from %.15g to %.15g", option->lo, option->hi);
+    snprintf(out, size, "from %.7g to %.7g", option->lo, option->hi);
   }
 }
 
@@ -350,16 +350,28 @@ static void print_wrapped(const char *text, FILE *out) {
   fputc('\n', out);
 }
 
+// the flag and its argument; a list of choices goes on below itself. Returns the column
+static int print_flag(const Option *o, FILE *out) {
+  int indent = fprintf(out, "  --%s=", o->name), column = indent;
+  for (const char *text = options_argument(o); *text;) {
+    size_t length = strcspn(text, "|");
+    length += text[length] == '|';
+    if (column + (int)length > HELP_WIDTH) column = fprintf(out, "\n%*s", indent, "") - 1;
+    column += (int)fwrite(text, 1, length, out);
+    text += length;
+  }
+  return column;
+}
+
 void options_help(const Option *table, FILE *out) {
   for (const Option *o = table; o->name; o++) {
     char text[512];
-    int n = fprintf(out, "  --%s=%s", o->name, options_argument(o));
-    // a long list of choices has a line of its own
-    if (n > HELP_COLUMN - 2) {
+    int column = print_flag(o, out);
+    if (column > HELP_COLUMN - 2) {
       fputc('\n', out);
-      n = 0;
+      column = 0;
     }
-    fprintf(out, "%*s", HELP_COLUMN - n, "");
+    fprintf(out, "%*s", HELP_COLUMN - column, "");
     options_describe(o, text, sizeof text);
     print_wrapped(text, out);
   }

@@ -15,7 +15,14 @@ def test_help_of_a_command_lists_the_options_of_the_agent():
   assert text == run("train", "--help").stdout
   for word in ("--algo=fb|", "--blocks=INT", "--resume", "--save-every=INT", "default 1024"):
     assert word in text
-  assert max(map(len, text.splitlines())) < 80
+
+
+@pytest.mark.parametrize("command", ["collect", "data", "train", "prompt", "eval", "play", "export",
+                                     "plot", "paper", "info", "tasks", "names", "bench"])
+def test_help_fits_a_terminal(command):
+  lines = run("help", command).stdout.splitlines()
+  assert max(map(len, lines)) < 80
+  assert not any(line.startswith("--") for line in lines)  # a word too long loses its indent
 
 
 def test_version():
