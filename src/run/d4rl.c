@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,6 +31,14 @@ int d4rl_check(const char *env, const char *what) {
   }
   return bfm_fail(BFM_BAD_ARGUMENT, "%s is for halfcheetah, hopper and walker2d, not for %s", what,
                   env);
+}
+
+double d4rl_score(const char *env, double value) {
+  for (size_t i = 0; i < DOMAIN_COUNT; i++) {
+    if (strcmp(domains[i].env, env)) continue;
+    return 100 * (value - domains[i].random) / (domains[i].expert - domains[i].random);
+  }
+  return NAN;
 }
 
 double d4rl_return(const char *env, int level) {

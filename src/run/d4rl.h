@@ -17,6 +17,9 @@ extern const D4rlLevel d4rl_levels[];  // medium, expert
 // whether the domain is one of D4RL's; what: who asks
 int d4rl_check(const char *env, const char *what);
 
+// a return as a score; NaN for other domains than D4RL's
+double d4rl_score(const char *env, double value);
+
 // the return that a level begins with
 double d4rl_return(const char *env, int level);
 

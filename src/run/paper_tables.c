@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/nearest.h"
+#include "run/d4rl.h"
 #include "run/paper.h"
 
 #define DMC "walker cheetah quadruped"
@@ -286,18 +287,7 @@ const PaperNumber *paper_number(const PaperNumbers *all, const PaperCell *cell, 
   return NULL;
 }
 
-// returns of a random and of an expert policy, D4RL's
-static const struct {
-  const char *domain;
-  double low, high;
-} references[] = {{"halfcheetah", -280.178953, 12135.0},
-                  {"hopper", -20.272305, 3234.3},
-                  {"walker2d", 1.629008, 4592.3}};
-
 double paper_score(const PaperCell *cell, double value) {
-  for (size_t i = 0; i < sizeof references / sizeof *references; i++) {
-    if (strcmp(references[i].domain, cell->domain)) continue;
-    return 100 * (value - references[i].low) / (references[i].high - references[i].low);
-  }
-  return value;
+  double score = d4rl_score(cell->domain, value);
+  return isnan(score) ? value : score;
 }
