@@ -1,10 +1,11 @@
 // bfm plot: the learning curves of one or more runs in one picture.
 
+#include <limits.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "cli/cli.h"
 #include "run/evals.h"
+#include "view/plot.h"
 
 typedef struct {
   const char **folders;
@@ -27,16 +28,12 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
   }
 }
 
-// both suffixes are drawn whichever was typed
 static int draw(const Arguments *a) {
-  char *path = strdup(a->path);
-  if (!path) return bfm_fail(BFM_NO_MEMORY, "no memory for a name");
-  char *dot = strrchr(path, '.');
-  if (dot && (!strcmp(dot, ".svg") || !strcmp(dot, ".png"))) *dot = 0;
-  int status = evals_draw(a->folders, a->count, path);
-  if (!status) printf("%s.svg\n%s.png\n", path, path);
-  free(path);
-  return status;
+  char path[PATH_MAX];
+  TRY(plot_stem(a->path, path, sizeof path));
+  TRY(evals_draw(a->folders, a->count, path));
+  printf("%s.svg\n%s.png\n", path, path);
+  return BFM_OK;
 }
 
 int cli_plot(int argc, char **argv) {

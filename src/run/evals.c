@@ -248,7 +248,7 @@ static int draw(Curves *c, const char *path) {
     for (int i = 0; i < c->curve_count; i++) at += fill_curve(c, p, i, at);
     panels[p] = (PlotPanel){c->panels[p].task, c->panels[p].curves, c->curve_count};
   }
-  if (!status) status = plot_curves(panels, c->panel_count, "steps", path);
+  if (!status) status = plot_curves(panels, c->panel_count, "steps", "return", path);
   free(numbers);
   free(panels);
   return status;

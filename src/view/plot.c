@@ -46,6 +46,20 @@ typedef struct {
   FILE *out;
 } Plot;
 
+int plot_stem(const char *path, char *stem, size_t size) {
+  size_t length = strlen(path);
+  for (size_t i = 0; i < sizeof pictures / sizeof *pictures; i++) {
+    const char *dot = strrchr(path, '.');
+    if (dot && !strcmp(dot + 1, pictures[i].suffix)) length = (size_t)(dot - path);
+  }
+  if (!length || length >= size) {
+    return bfm_fail(BFM_BAD_ARGUMENT, "a file name of %zu characters is too %s", length,
+                    length ? "long" : "short");
+  }
+  snprintf(stem, size, "%.*s", (int)length, path);
+  return BFM_OK;
+}
+
 static int plot_open(Plot *p, const char *path) {
   *p = (Plot){.out = NULL};
   int pid = (int)getpid(), size = snprintf(p->script, sizeof p->script, "%s.%d.gnuplot", path, pid);
@@ -142,10 +156,21 @@ static double marks(const PlotPanel *p) {
   return step;
 }
 
+// axes begin at 0 unless a band goes below
+static int goes_below(const PlotPanel *p) {
+  for (int i = 0; i < p->count; i++) {
+    const PlotCurve *c = &p->curves[i];
+    for (int k = 0; k < c->count; k++) {
+      if (c->y[k] - c->spread[k] < 0) return 1;
+    }
+  }
+  return 0;
+}
+
 // the last panel has the names of the curves, which are the same in all
 static void put_names_panel(FILE *out, const PlotPanel *p) {
   fputs(
-      "unset title\nunset xlabel\nunset border\nunset tics\nset key on center center\n"
+      "unset title\nunset xlabel\nunset ylabel\nunset border\nunset tics\nset key on center center\n"
       "set yrange [0:1]\nplot",
       out);
   const char *comma = "";
@@ -160,7 +185,7 @@ static void put_names_panel(FILE *out, const PlotPanel *p) {
 typedef struct {
   const PlotPanel *panels;
   int count;
-  const char *x_label;
+  const char *x_label, *y_label;
 } Curves;
 
 static void put_curve_panel(FILE *out, const void *context, int panel) {
@@ -171,13 +196,16 @@ static void put_curve_panel(FILE *out, const void *context, int panel) {
   }
   const PlotPanel *p = &curves->panels[panel];
   if (!panel) {
-    fputs("set border\nset key off\nset yrange [0:*]\nset xlabel ", out);
+    fputs("set border\nset key off\nset xlabel ", out);
     put_text(out, curves->x_label);
+    fputs("\nset ylabel ", out);
+    put_text(out, curves->y_label);
     fputc('\n', out);
   }
   fputs("set title ", out);
   put_text(out, p->title);
-  fprintf(out, "\nset ytics\nset xtics %.9g\nplot", marks(p));
+  fprintf(out, "\nset ytics\nset xtics %.9g\nset yrange [%s:*]\nplot", marks(p),
+          goes_below(p) ? "*" : "0");
   const char *comma = "";
   for (int i = 0; i < p->count; i++) {
     if (!p->curves[i].count) continue;
@@ -190,14 +218,15 @@ static void put_curve_panel(FILE *out, const void *context, int panel) {
   fputs(*comma ? "\n" : " NaN notitle\n", out);
 }
 
-int plot_curves(const PlotPanel *panels, int count, const char *x_label, const char *path) {
+int plot_curves(const PlotPanel *panels, int count, const char *x_label, const char *y_label,
+                const char *path) {
   Plot p;
   TRY(plot_open(&p, path));
   fputs("set grid\nset format x '%.0s%c'\nset xrange [0:*]\n", p.out);
   for (int k = 0; k < count; k++) {
     for (int i = 0; i < panels[k].count; i++) put_curve_data(p.out, &panels[k].curves[i], k, i);
   }
-  const Curves curves = {panels, count, x_label};
+  const Curves curves = {panels, count, x_label, y_label};
   return for_each_picture(&p, count + (count > 0), 1, &curves, put_curve_panel);
 }
 

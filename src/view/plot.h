@@ -18,8 +18,12 @@ typedef struct {
   int count;
 } PlotPanel;
 
+// path without the suffix .svg or .png, if it has one: both are drawn whichever was typed
+int plot_stem(const char *path, char *stem, size_t size);
+
 // path is without a suffix; the colours of the curves follow their order in a panel
-int plot_curves(const PlotPanel *panels, int count, const char *x_label, const char *path);
+int plot_curves(const PlotPanel *panels, int count, const char *x_label, const char *y_label,
+                const char *path);
 
 typedef struct {
   const char *title;
