@@ -13,6 +13,7 @@ static const Command commands[] = {
     {"train", "learn F, B and a policy from transitions", cli_train},
     {"prompt", "turn a reward, a goal or a demonstration into z", cli_prompt},
     {"eval", "measure what models earn in whole episodes", cli_eval},
+    {"bias", "compare what models earn with what they predict", cli_bias},
     {"play", "let a model act and film it", cli_play},
     {"export", "write a smaller model that acts everywhere", cli_export},
     {"plot", "draw the learning curves of runs", cli_plot},

@@ -13,6 +13,8 @@
 
 #include "agents/agent.h"
 
+#define DEFAULT_EPISODES 100  // of a task
+
 // ---------------------------------- a half -------------------------------------------------------
 
 typedef struct {
@@ -20,12 +22,14 @@ typedef struct {
   int64_t first, episodes;  // of each task
   int64_t rows;
   int replicas, task_count;
+  int64_t obs_dim;
   const char *const *tasks;
-  float *obs, *act, *z;       // [replicas, tasks, episodes, ·]
-  double *wide;               // [tasks, replicas, episodes, ·]: observations, then actions
-  double *rewards, *returns;  // [tasks, replicas, episodes], as all below
-  uint8_t *over, *ended;
-  int status;  // of the simulation, which may be another thread's
+  float *obs, *act, *z;          // [replicas, tasks, episodes, ·]
+  double *wide;                  // [tasks, replicas, episodes, ·]: observations, then actions
+  double *rewards, *returns;     // [tasks, replicas, episodes], as all below
+  uint8_t *live, *over, *ended;  // live: the last step counted
+  float *predicted;              // [replicas, tasks, episodes], of the last step
+  int status;                    // of the simulation, which may be another thread's
   char error[512];
 } Half;
 
@@ -37,8 +41,10 @@ static void half_free(Half *h) {
   free(h->z);
   free(h->rewards);
   free(h->returns);
+  free(h->live);
   free(h->over);
   free(h->ended);
+  free(h->predicted);
 }
 
 static int half_alloc(Half *h, const Actor *actor) {
@@ -50,9 +56,12 @@ static int half_alloc(Half *h, const Actor *actor) {
   h->z = calloc(rows, (actor->d + 1) * sizeof *h->z);
   h->rewards = calloc(rows, sizeof *h->rewards);
   h->returns = calloc(rows, sizeof *h->returns);
+  h->live = calloc(rows, 1);
   h->over = calloc(rows, 1);
   h->ended = calloc(rows, 1);
-  if (h->wide && h->obs && h->act && h->z && h->rewards && h->returns && h->over && h->ended) {
+  h->predicted = calloc(rows, sizeof *h->predicted);
+  if (h->wide && h->obs && h->act && h->z && h->rewards && h->returns && h->live && h->over &&
+      h->ended && h->predicted) {
     return BFM_OK;
   }
   return bfm_fail(BFM_NO_MEMORY, "no memory for %ld episodes", (long)h->rows);
@@ -105,12 +114,31 @@ static int half_begin(Half *h, const Starts *s) {
   return status;
 }
 
+// where the episodes of replica r and task t begin among the rows that are simulated
+static int64_t simulated_row(const Half *h, int r, int t) {
+  return ((int64_t)t * h->replicas + r) * h->episodes;
+}
+
+// the present observations, as those who act see them
+static void half_observe(Half *h) {
+  int64_t size = h->episodes * h->obs_dim;
+  bfm_env_obs(h->env, h->wide);
+  for (int r = 0; r < h->replicas; r++) {
+    for (int t = 0; t < h->task_count; t++) {
+      const double *from = h->wide + simulated_row(h, r, t) * h->obs_dim;
+      float *to = h->obs + (r * h->task_count + t) * size;
+      for (int64_t i = 0; i < size; i++) to[i] = (float)from[i];
+    }
+  }
+}
+
 static int half_new(Half *h, const Actor *actor, const bfm_evaluation *plan, const Starts *starts,
                     int64_t first, int64_t end) {
   *h = (Half){.first = first,
               .episodes = end - first,
               .replicas = actor->replicas,
               .task_count = plan->task_count,
+              .obs_dim = actor->obs_dim,
               .tasks = plan->tasks};
   h->rows = h->replicas * h->task_count * h->episodes;
   if (h->rows > 1 << 20) {
@@ -122,27 +150,17 @@ static int half_new(Half *h, const Actor *actor, const bfm_evaluation *plan, con
   }
   TRY(bfm_env_new(&h->env, actor->env, (int)h->rows, plan->seed, plan->threads));
   TRY(half_begin(h, starts));
+  half_observe(h);
   return bfm_env_group_rewards(h->env, h->tasks, h->task_count,
                                h->rewards);  // also checks the tasks
 }
 
 // ---------------------------------- a step -------------------------------------------------------
 
-// where the episodes of replica r and task t begin among the rows that are simulated
-static int64_t simulated_row(const Half *h, int r, int t) {
-  return ((int64_t)t * h->replicas + r) * h->episodes;
-}
-
 static int half_act(Half *h, const Actor *actor, uint64_t seed, uint64_t step) {
   int64_t o = actor->obs_dim, a = actor->act_dim, d = actor->d, n = h->episodes;
   int64_t rows = h->task_count * n;  // of a replica
-  bfm_env_obs(h->env, h->wide);
   for (int r = 0; r < h->replicas; r++) {
-    for (int t = 0; t < h->task_count; t++) {
-      const double *from = h->wide + simulated_row(h, r, t) * o;
-      float *to = h->obs + (r * rows + t * n) * o;
-      for (int64_t i = 0; i < n * o; i++) to[i] = (float)from[i];
-    }
     TRY(actor->act(actor->actor, r, rows, h->obs + r * rows * o, d ? h->z + r * rows * d : NULL,
                    seed, step, h->act + r * rows * a));
   }
@@ -162,8 +180,28 @@ static int half_simulate(Half *h) {
   bfm_env_ended(h->env, h->ended);
   for (int64_t i = 0; i < h->rows; i++) {
     h->over[i] |= (h->ended[i] & BFM_ENDED_DIVERGED) != 0;
-    if (!h->over[i]) h->returns[i] += h->rewards[i];
+    h->live[i] = !h->over[i];
+    if (h->live[i]) h->returns[i] += h->rewards[i];
     h->over[i] |= (h->ended[i] & BFM_ENDED_TERMINATED) != 0;
+  }
+  half_observe(h);
+  return BFM_OK;
+}
+
+// the bias after this step of all episodes and steps
+static int half_predict(Half *h, const Actor *actor, int64_t episodes, int64_t steps,
+                        int64_t step) {
+  int64_t n = h->episodes, rows = h->task_count * n;  // of a replica
+  for (int r = 0; r < h->replicas; r++) {
+    float *predicted = h->predicted + r * rows;
+    TRY(actor->predict(actor->actor, r, rows, h->obs + r * rows * h->obs_dim,
+                       h->z + r * rows * actor->d, predicted));
+    for (int64_t i = 0; i < rows; i++) {
+      int64_t t = i / n, row = simulated_row(h, r, (int)t) + i % n;
+      int64_t episode = (r * h->task_count + t) * episodes + h->first + i % n;
+      double *at = actor->bias + episode * steps + step;
+      *at = (step ? at[-1] : 0) + (h->live[row] ? h->rewards[row] - predicted[i] : 0);
+    }
   }
   return BFM_OK;
 }
@@ -201,7 +239,7 @@ static int is_over(const Half *halves, int count) {
 
 // turn k acts on half k mod count, after or while the half before it is simulated
 static int run(Half *halves, int count, const Actor *actor, const bfm_evaluation *plan,
-               int64_t steps) {
+               int64_t episodes, int64_t steps) {
   for (int64_t k = 0; k <= count * steps; k++) {
     Half *acted = k < count * steps ? &halves[k % count] : NULL;
     Half *simulated = k ? &halves[(k - 1) % count] : NULL;
@@ -212,12 +250,15 @@ static int run(Half *halves, int count, const Actor *actor, const bfm_evaluation
       if (simulated) TRY(half_simulate(simulated));
       if (acted) TRY(half_act(acted, actor, seed, step));
     }
+    if (simulated && actor->bias) {
+      TRY(half_predict(simulated, actor, episodes, steps, (k - 1) / count));
+    }
     if (k % count || !k) continue;
     if (plan->each && plan->each(plan->context, k / count, steps)) {
       return bfm_fail(BFM_INTERRUPTED, "stopped after %ld of %ld steps of the episodes",
                       (long)(k / count), (long)steps);
     }
-    if (is_over(halves, count)) break;
+    if (!actor->bias && is_over(halves, count)) break;  // a bias has a value at every step
   }
   return BFM_OK;
 }
@@ -245,7 +286,7 @@ static int check_plan(const bfm_evaluation *plan) {
 
 int evaluate(const Actor *actor, const bfm_evaluation *plan, double *returns) {
   TRY(check_plan(plan));
-  int64_t episodes = plan->episodes ? plan->episodes : 100;
+  int64_t episodes = plan->episodes ? plan->episodes : DEFAULT_EPISODES;
   int count = actor->overlap && episodes > 1 ? 2 : 1;
   int64_t cut = count == 2 ? (episodes + 1) / 2 : episodes;
   Half halves[2] = {{0}};
@@ -255,7 +296,7 @@ int evaluate(const Actor *actor, const bfm_evaluation *plan, double *returns) {
   if (!status) status = half_new(&halves[0], actor, plan, &starts, 0, cut);
   if (!status && count == 2) status = half_new(&halves[1], actor, plan, &starts, cut, episodes);
   int64_t steps = plan->steps ? plan->steps : starts.sizes.episode_steps;
-  if (!status) status = run(halves, count, actor, plan, steps);
+  if (!status) status = run(halves, count, actor, plan, episodes, steps);
   for (int i = 0; i < count; i++) {
     if (!status) collect_returns(&halves[i], episodes, returns);
     half_free(&halves[i]);
@@ -269,12 +310,27 @@ int evaluate(const Actor *actor, const bfm_evaluation *plan, double *returns) {
 typedef struct {
   bfm_agent *agent;
   int es;
+  float *b;  // [tasks, episodes, d]
 } AgentActor;
 
 static int agent_act(void *context, int replica, int64_t rows, const float *obs, const float *z,
                      uint64_t seed, uint64_t step, float *act) {
   const AgentActor *a = context;
   return bfm_agent_act(a->agent, replica, rows, obs, z, a->es, seed, step, act);
+}
+
+// B(s, z)ᵀz: z as it was prompted, whose norm carries the scale of the reward
+static int agent_predict(void *context, int replica, int64_t rows, const float *obs, const float *z,
+                         float *rewards) {
+  const AgentActor *a = context;
+  int64_t d = a->agent->d;
+  TRY(bfm_agent_B(a->agent, replica, rows, obs, z, a->b));
+  for (int64_t i = 0; i < rows; i++) {
+    double sum = 0;
+    for (int64_t k = i * d; k < (i + 1) * d; k++) sum += (double)a->b[k] * z[k];
+    rewards[i] = (float)sum;
+  }
+  return BFM_OK;
 }
 
 // z [R, tasks, d] of the tasks; their rewards are computed once for all replicas
@@ -293,7 +349,7 @@ static int prompt_tasks(bfm_agent *agent, const bfm_evaluation *plan, float *z) 
   return status;
 }
 
-int bfm_agent_evaluate(bfm_agent *agent, const bfm_evaluation *given, double *returns) {
+int evaluate_bias(bfm_agent *agent, const bfm_evaluation *given, double *returns, double *bias) {
   TRY(check_plan(given));
   const struct World *world;
   TRY(agent_open_world(agent, &world));
@@ -307,6 +363,11 @@ int bfm_agent_evaluate(bfm_agent *agent, const bfm_evaluation *given, double *re
     plan.z = z;
   }
   AgentActor actor = {.agent = agent, .es = plan.es};
+  if (!status && bias) {
+    int64_t rows = plan.task_count * (plan.episodes ? plan.episodes : DEFAULT_EPISODES);
+    actor.b = malloc((size_t)(rows * agent->d) * sizeof *actor.b);
+    if (!actor.b) status = bfm_fail(BFM_NO_MEMORY, "no memory for B of %ld episodes", (long)rows);
+  }
   Actor who = {.act = agent_act,
                .actor = &actor,
                .env = bfm_agent_env(agent),
@@ -314,10 +375,17 @@ int bfm_agent_evaluate(bfm_agent *agent, const bfm_evaluation *given, double *re
                .act_dim = agent->act_dim,
                .replicas = agent->R,
                .d = agent->d,
-               .overlap = strncmp(agent->ops->name, "cpu", 3) != 0};
+               .overlap = strncmp(agent->ops->name, "cpu", 3) != 0,
+               .predict = agent_predict,
+               .bias = bias};
   if (!status) status = evaluate(&who, &plan, returns);
   free(z);
+  free(actor.b);
   return status;
+}
+
+int bfm_agent_evaluate(bfm_agent *agent, const bfm_evaluation *plan, double *returns) {
+  return evaluate_bias(agent, plan, returns, NULL);
 }
 
 static int random_act(void *context, int replica, int64_t rows, const float *obs, const float *z,

@@ -11,6 +11,10 @@
 typedef int EvaluateAct(void *actor, int replica, int64_t rows, const float *obs, const float *z,
                         uint64_t seed, uint64_t step, float *act);
 
+// what it expects states to earn: rewards [rows]
+typedef int EvaluatePredict(void *actor, int replica, int64_t rows, const float *obs,
+                            const float *z, float *rewards);
+
 typedef struct {
   EvaluateAct *act;
   void *actor;
@@ -19,10 +23,18 @@ typedef struct {
   int replicas;
   int64_t d;    // columns of z, 0: none
   int overlap;  // act and simulate at the same time
+
+  // where it is wanted, the bias [replicas, task_count, episodes, steps]: after each step what was
+  // earned so far less what was predicted
+  EvaluatePredict *predict;
+  double *bias;
 } Actor;
 
 // returns [replicas, task_count, episodes]; plan->z must be there unless d is 0
 int evaluate(const Actor *actor, const bfm_evaluation *plan, double *returns);
+
+// bfm_agent_evaluate, with the bias of the rewards B(s, z)ᵀz that the agent predicts, or NULL
+int evaluate_bias(bfm_agent *agent, const bfm_evaluation *plan, double *returns, double *bias);
 
 // uniform random actions, to compare with
 int evaluate_random(const char *env, const bfm_evaluation *plan, double *returns);
