@@ -4,9 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/ask.h"
 #include "cli/cli.h"
 #include "core/progress.h"
 #include "data/safetensors.h"
+#include "run/d4rl.h"
 #include "run/evaluate.h"
 #include "run/tasklist.h"
 
@@ -33,12 +35,12 @@ typedef struct {
   EvalOptions options;
   Flags flags;
   const char **models;
-  const char *tasks;
+  const char *tasks, *z;
   double softmax;
   int model_count, random, json, quiet;
 } Arguments;
 
-enum { KEY_RANDOM = 0x900, KEY_SOFTMAX };
+enum { KEY_RANDOM = 0x900, KEY_SOFTMAX, KEY_Z };
 
 static const struct argp_option own_options[] = {
     {"tasks", 't', "LIST", 0,
@@ -46,6 +48,8 @@ static const struct argp_option own_options[] = {
      0},
     {"random", KEY_RANDOM, NULL, 0, "compare with random actions", 0},
     {"softmax", KEY_SOFTMAX, "REAL", 0, "weigh states by softmax(reward / REAL) when prompting", 0},
+    {"z", KEY_Z, "FILE", 0,
+     "a prompt that bfm prompt -o has written, in place of the tasks: they only measure", 0},
     {"json", 'j', NULL, 0, "print a JSON object for each model and task, one a line", 0},
     {"quiet", 'q', NULL, 0, "no progress line", 0},
     {0},
@@ -61,6 +65,7 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
       a->softmax = atof(arg);
       if (!(a->softmax > 0)) argp_error(state, "softmax must be a number above 0, not %s", arg);
       return 0;
+    case KEY_Z: a->z = arg; return 0;
     case 'j': a->json = 1; return 0;
     case 'q': a->quiet = 1; return 0;
     case ARGP_KEY_ARG: a->models[a->model_count++] = arg; return 0;
@@ -123,15 +128,30 @@ static int take_env(Evaluation *e, const char *env, const char *task, const char
   return e->returns ? BFM_OK : bfm_fail(BFM_NO_MEMORY, "no memory for %zu returns", count);
 }
 
+// z [tasks, d] of --z, which is the same for all
+static int read_z(const Evaluation *e, bfm_agent *agent, float **z) {
+  int64_t d = bfm_agent_d(agent);
+  char said[64];
+  *z = calloc(e->tasks.count, d * sizeof **z);
+  if (!*z) return bfm_fail(BFM_NO_MEMORY, "no memory for z");
+  TRY(ask_z(&(Ask){.z = e->arguments->z}, agent, 0, *z, said, sizeof said));
+  for (int t = 1; t < e->tasks.count; t++) memcpy(*z + t * d, *z, d * sizeof **z);
+  return BFM_OK;
+}
+
 static int evaluate_agent(Evaluation *e, const char *path, const char *options) {
   bfm_agent *agent;
+  float *z = NULL;
   TRY(bfm_agent_load(&agent, path, options));
   int status = take_env(e, bfm_agent_env(agent), NULL, path);
   bfm_evaluation plan = plan_of(e);
   if (!status && bfm_agent_replicas(agent) > 1) {
     status = bfm_fail(BFM_BAD_ARGUMENT, "%s is the state of a run: name its models", path);
   }
+  if (!status && e->arguments->z) status = read_z(e, agent, &z);
+  plan.z = z;
   if (!status) status = bfm_agent_evaluate(agent, &plan, returns_of(e, e->turn, 0));
+  free(z);
   bfm_agent_free(agent);
   return status;
 }
@@ -146,17 +166,17 @@ static int policy_act(void *context, int replica, int64_t rows, const float *obs
 static int evaluate_policy(Evaluation *e, const char *path, const SafeTensors *file,
                            const char *options) {
   const char *env = safetensors_metadata(file, "env");
-  const char *sizes[] = {safetensors_metadata(file, "obs_dim"),
-                         safetensors_metadata(file, "act_dim")};
   TRY(take_env(e, env ? env : "", safetensors_metadata(file, "task"), path));
   bfm_evaluation plan = plan_of(e);
   bfm_explorer *explorer;
   TRY(bfm_explorer_load(&explorer, path, (int)(plan.episodes * plan.task_count), options));
+  bfm_explorer_sizes sizes;
+  bfm_explorer_get_sizes(explorer, &sizes);
   Actor actor = {.act = policy_act,
                  .actor = explorer,
                  .env = e->env,
-                 .obs_dim = atoi(sizes[0]),
-                 .act_dim = atoi(sizes[1]),
+                 .obs_dim = sizes.obs_dim,
+                 .act_dim = sizes.act_dim,
                  .replicas = 1};
   int status = evaluate(&actor, &plan, returns_of(e, e->turn, 0));
   bfm_explorer_free(explorer);
@@ -191,6 +211,13 @@ static const char *name_of(const Evaluation *e, int model) {
   return model < a->model_count ? a->models[model] : "random";
 }
 
+// D4RL's score of a return, for the task that is D4RL's; NaN: there is none
+static double score_of(const Evaluation *e, int task, double value) {
+  return task < 0 || strcmp(e->tasks.text[task], "run") ? NAN : d4rl_score(e->env, value);
+}
+
+static int has_scores(const Evaluation *e) { return !isnan(d4rl_score(e->env, 0)); }
+
 static void print_json(const Evaluation *e) {
   const EvalOptions *o = &e->arguments->options;
   for (int m = 0; m < e->turns; m++) {
@@ -202,11 +229,14 @@ static void print_json(const Evaluation *e) {
       cJSON_AddStringToObject(line, "model", name_of(e, m));
       cJSON_AddStringToObject(line, "env", e->env);
       cJSON_AddStringToObject(line, "task", e->tasks.text[t]);
+      if (e->arguments->z) cJSON_AddStringToObject(line, "z", e->arguments->z);
       cJSON_AddNumberToObject(line, "episodes", (double)o->episodes);
       cJSON_AddNumberToObject(line, "es", (double)o->es);
       cJSON_AddNumberToObject(line, "seed", (double)o->seed);
       cJSON_AddNumberToObject(line, "mean", mean);
       cJSON_AddNumberToObject(line, "std", std);
+      double score = score_of(e, t, mean);
+      if (!isnan(score)) cJSON_AddNumberToObject(line, "d4rl", score);
       cJSON_AddItemToObject(line, "returns", cJSON_CreateDoubleArray(returns, (int)o->episodes));
       char *text = cJSON_PrintUnformatted(line);
       if (text) puts(text);
@@ -222,7 +252,8 @@ static double mean_of(const Evaluation *e, int model, int task) {
   return mean;
 }
 
-// mean and spread of a task (-1: of the mean of all): over the episodes of one model, or over models
+// mean and spread of a task (-1: of the mean of all): over the episodes of one model, or over
+// models
 static void summary(const Evaluation *e, int task, double *mean, double *std) {
   int models = e->arguments->model_count, tasks = e->tasks.count;
   if (models == 1 && task >= 0) {
@@ -248,6 +279,11 @@ static void print_row(const Evaluation *e, int task, int width) {
     printf(" ± %-6.1f", std);
   else
     printf("%9s", "");
+  double score = score_of(e, task, mean);
+  if (!isnan(score))
+    printf(" %8.1f", score);
+  else if (has_scores(e))
+    printf("%9s", "");
   if (e->arguments->random) {
     for (int t = 0; t < e->tasks.count; t++) {
       random +=
@@ -270,6 +306,7 @@ static void print_table(const Evaluation *e) {
          a->options.es ? "the best of sampled actions" : "the policy's mean",
          a->model_count > 1 ? "models" : "episodes");
   printf("%-*s %8s  %-7s", width, "task", "return", "");
+  if (has_scores(e)) printf(" %8s", "D4RL");
   if (a->random) printf(" %8s", "random");
   for (int m = 0; m < a->model_count && a->model_count > 1; m++) printf("  model %d", m);
   putchar('\n');
@@ -281,6 +318,9 @@ static void print_table(const Evaluation *e) {
 }
 
 static int run(const Arguments *a) {
+  if (a->z && a->softmax > 0) {
+    return bfm_fail(BFM_BAD_ARGUMENT, "--softmax is for prompts by tasks, which --z replaces");
+  }
   Evaluation e = {.arguments = a, .turns = a->model_count + a->random};
   cli_catch_signals();
   progress_start(&e.progress, "eval", "steps", 0, 1, a->quiet);
@@ -305,12 +345,13 @@ int cli_eval(int argc, char **argv) {
       "MODEL...",
       "Prompt models with tasks, let them act in whole episodes and add up the rewards. Several "
       "models are taken for seeds of one thing: the table shows mean ± std over them. Policies "
-      "that "
-      "bfm collect has trained (td3) are evaluated as well, on their own task if none is named.\v"
+      "that bfm collect has trained (td3) are evaluated as well, on their own task if none is "
+      "named.\v"
       "Examples:\n"
       "  bfm eval runs/walker/model.safetensors\n"
       "  bfm eval runs/five/model.*.safetensors --tasks in --es 32 --random\n"
-      "  bfm eval model.safetensors --tasks 'run, torso.z > 1.2' --episodes 10 --json\n",
+      "  bfm eval model.safetensors --tasks 'run, torso.z > 1.2' --episodes 10 --json\n"
+      "  bfm eval model.safetensors --z goal.json --tasks stand\n",
       children,
       NULL,
       NULL};

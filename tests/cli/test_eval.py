@@ -63,12 +63,36 @@ def test_policies_of_one_task(models, tmp_path):
       (str(path), task) for path in (models[0], policy) for task in ("x", "y")]
 
 
+def test_a_kept_prompt_is_measured_by_tasks(models, tmp_path):
+  assert run("prompt", models[0], "--task", "easy", "-o", tmp_path / "z.json").returncode == 0
+  kept = lines(models[0], *SHORT, "--z", tmp_path / "z.json", "--tasks", "easy, x")
+  assert [(line["task"], line["z"]) for line in kept] == [
+      (task, str(tmp_path / "z.json")) for task in ("easy", "x")]
+  asked = {task: lines(models[0], *SHORT, "--tasks", task)[0]["returns"] for task in ("easy", "x")}
+  assert kept[0]["returns"] == asked["easy"] and kept[1]["returns"] != asked["x"]
+
+
+def test_scores_of_d4rl(tmp_path):
+  assert run("collect", "hopper", "--steps", 200, "-o", tmp_path / "data.h5").returncode == 0
+  process = run("train", tmp_path / "data.h5", *TINY, "--steps", 2, "-o", tmp_path / "run")
+  assert process.returncode == 0, process.stderr
+  model = tmp_path / "run" / "model.safetensors"
+  own, other = lines(model, *SHORT, "--tasks", "run, torso.z")
+  assert own["d4rl"] == pytest.approx(100 * (own["mean"] + 20.272305) / (3234.3 + 20.272305))
+  assert "d4rl" not in other
+  title, run_row, *_ = run("eval", model, *SHORT, "--tasks", "run, torso.z").stdout.splitlines()[1:]
+  assert "D4RL" in title and float(run_row.split()[-1]) == pytest.approx(own["d4rl"], abs=0.06)
+
+
 def test_refusals(models, tmp_path):
   assert "easy" in refused("eval", models[0], *SHORT, "--tasks", "eesy")
   assert "x +" in refused("eval", models[0], *SHORT, "--tasks", "x +")
   assert "tasks" in refused("eval", models[0], "--tusks", "in")
   assert "nowhere" in refused("eval", tmp_path / "nowhere")
   assert "model" in refused("eval")
+  (tmp_path / "z.json").write_text('{"z": [1, 2]}')
+  assert "8 numbers" in refused("eval", models[0], *SHORT, "--z", tmp_path / "z.json")
+  assert "--softmax" in refused("eval", models[0], "--z", tmp_path / "z.json", "--softmax", 1)
   assert "state" in refused("eval", models[0].parent / "state.safetensors", *SHORT)
 
 
