@@ -13,7 +13,14 @@
 #include "core/status.h"
 #include "run/evaluate.h"
 
-enum { TASKS = 3, REPLICAS = 2, EPISODES = 5, D = 2, COUNT = REPLICAS * TASKS * EPISODES };
+enum {
+  TASKS = 3,
+  REPLICAS = 2,
+  EPISODES = 5,
+  STEPS = 20,
+  D = 2,
+  COUNT = REPLICAS * TASKS * EPISODES
+};
 
 static const char *const tasks[TASKS] = {"x", "y", "easy"};
 
@@ -51,7 +58,7 @@ static bfm_evaluation plan_of(void) {
                           .task_count = TASKS,
                           .z = z,
                           .episodes = EPISODES,
-                          .steps = 20,
+                          .steps = STEPS,
                           .seed = 3,
                           .threads = 2};
 }
@@ -64,6 +71,36 @@ static void test_halves_are_the_whole(void **state) {
   assert_int_equal(evaluate(&alone, &plan, whole), BFM_OK);
   assert_int_equal(evaluate(&overlapped, &plan, halves), BFM_OK);
   assert_memory_equal(whole, halves, sizeof whole);
+}
+
+// x to the right, y above, and 2 for easy
+static int expect(void *context, int replica, int64_t rows, const float *obs, const float *z,
+                  float *rewards) {
+  (void)context, (void)replica;
+  for (int64_t i = 0; i < rows; i++) {
+    const float *s = obs + 4 * i, *to = z + D * i;
+    rewards[i] = to[0] + to[1] > 0 ? s[0] * to[0] + s[1] * to[1] : 2;
+  }
+  return BFM_OK;
+}
+
+static void test_bias(void **state) {
+  (void)state;
+  bfm_evaluation plan = plan_of();
+  double returns[COUNT];
+  static double whole[COUNT][STEPS], halves[COUNT][STEPS];
+  Actor alone = actor_of(0), overlapped = actor_of(1);
+  alone.predict = overlapped.predict = expect;
+  alone.bias = *whole;
+  overlapped.bias = *halves;
+  assert_int_equal(evaluate(&alone, &plan, returns), BFM_OK);
+  assert_int_equal(evaluate(&overlapped, &plan, returns), BFM_OK);
+  assert_memory_equal(whole, halves, sizeof whole);
+  for (int i = 0; i < COUNT; i++) {
+    int easy = i / EPISODES % TASKS == 2;  // the others predict the state that earns
+    double bias = easy ? returns[i] - 2 * STEPS : 0;
+    assert_true(whole[i][STEPS - 1] - bias < 1e-5 && bias - whole[i][STEPS - 1] < 1e-5);
+  }
 }
 
 static void test_rows_are_of_their_task_and_replica(void **state) {
@@ -136,6 +173,7 @@ static void test_mean_and_std(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_halves_are_the_whole),
+      cmocka_unit_test(test_bias),
       cmocka_unit_test(test_rows_are_of_their_task_and_replica),
       cmocka_unit_test(test_stops_and_errors),
       cmocka_unit_test(test_random_actions),
