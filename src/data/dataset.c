@@ -586,6 +586,64 @@ static int read_folder(Dataset *data, const char *path, const char *first) {
   return status;
 }
 
+// ---------------------------------- coarser time -------------------------------------------------
+
+// the last rows of the windows of n rows with one action, and whether an episode has no later one
+static int64_t find_windows(Dataset *data, int64_t n, int64_t *last) {
+  int64_t begin = 0, count = 0;  // of the action's rows; windows
+  size_t bytes = part_bytes(data, PART_ACT);
+  data->episodes = 0;
+  for (int64_t i = 0; i < data->count; i++) {
+    const char *act = part_at(data, PART_ACT, i);
+    if (i > begin && memcmp(act - bytes, act, bytes)) begin = i;
+    int over = data->ends[i];
+    if (i - begin + 1 >= n) {
+      data->ends[count] = 0;
+      last[count++] = i;
+    }
+    if (!over) continue;
+    begin = i + 1;
+    if (!count || data->ends[count - 1]) continue;
+    data->ends[count - 1] = 1;
+    data->episodes++;
+  }
+  return count;
+}
+
+// a window is its first row with the successor, and what belongs to that, of its last
+static void take_windows(const Dataset *from, Dataset *to, int64_t n, const int64_t *last) {
+  const uint32_t of_last = BIT(PART_NEXT_OBS) | BIT(PART_REWARDS) | BIT(PART_DISCOUNT);
+  for (int k = 0; k < PART_COUNT; k++) {
+    if (!has_part(from, k)) continue;
+    for (int64_t i = 0; i < to->count; i++) {
+      int64_t row = k == PART_ENDS ? i : of_last & BIT(k) ? last[i] : last[i] - n + 1;
+      memcpy(part_at(to, k, i), part_at(from, k, row), part_bytes(from, k));
+    }
+  }
+}
+
+int dataset_stride(Dataset *data, int64_t n) {
+  if (n == 1) return BFM_OK;
+  int64_t *last = malloc((size_t)data->count * sizeof *last);
+  if (!last) return bfm_fail(BFM_NO_MEMORY, "no memory for %" PRId64 " rows", data->count);
+  Dataset to = *data;
+  to.capacity = 0;
+  memset(to.blocks, 0, sizeof to.blocks);
+  to.count = find_windows(data, n, last);
+  to.episodes = data->episodes;
+  int status = to.count >= 2
+                   ? grow(&to, to.count)
+                   : bfm_fail(BFM_BAD_ARGUMENT,
+                              "stride is %" PRId64 ", but the data has %" PRId64
+                              " actions that were held for so many steps",
+                              n, to.count);
+  if (!status) take_windows(data, &to, n, last);
+  for (int k = 0; k < PART_COUNT; k++) block_free(status ? &to.blocks[k] : &data->blocks[k]);
+  if (!status) *data = to;
+  free(last);
+  return status;
+}
+
 // ---------------------------------- any of them --------------------------------------------------
 
 static int read_path(Dataset *data, const char *path, const char *first) {

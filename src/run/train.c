@@ -20,6 +20,9 @@
 
 const Option train_options[] = {
     {"steps", OPTION_INT, AT(steps), "1M", 1, INFINITY, NULL, "training steps in all"},
+    {"stride", OPTION_INT, AT(stride), "1", 1, 1e6, NULL,
+     "control steps of a transition, of actions that were held for so many (bfm collect --hold); "
+     "gamma is theirs"},
     {"recipe", OPTION_CHOICE, AT(recipe), "auto", 0, 0, RECIPES,
      "defaults of the agent by the kind of data; auto: as the file says who collected it"},
     {"save-every", OPTION_INT, AT(save_every), "0", 0, INFINITY, NULL,
@@ -161,6 +164,9 @@ static int read_data(Training *t, Dataset *data, const cJSON *record) {
     find_collector(t, paths[0]);
   }
   free(paths);
+  TRY(status);
+  status = dataset_stride(data, t->settings.stride);
+  if (status) dataset_free(data);
   return status;
 }
 

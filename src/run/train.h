@@ -17,7 +17,7 @@
 
 // all that is not the agent's own
 typedef struct {
-  int64_t steps, save_every, log_every;
+  int64_t steps, stride, save_every, log_every;
   int64_t eval_every, eval_episodes, eval_steps, prompt_states;
   int recipe, eval_es, on_divergence;
   char eval_tasks[OPTION_TEXT_SIZE], env[OPTION_TEXT_SIZE];
