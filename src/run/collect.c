@@ -190,20 +190,13 @@ static void returns_note(const Collection *c, char *out, size_t size) {
 
 // ---------------------------------- the log ------------------------------------------------------
 
-// in as many digits as a float32 has
-static cJSON *number_item(double value) {
-  char text[32];
-  snprintf(text, sizeof text, "%.7g", value);
-  return cJSON_CreateRaw(text);
-}
-
 static void log_losses(cJSON *entry, bfm_explorer *learner, int agents, const float *losses) {
   int count = bfm_explorer_loss_count(learner);
   cJSON *all = cJSON_AddObjectToObject(entry, "losses");
   for (int i = 0; i < count; i++) {
     cJSON *each = cJSON_AddArrayToObject(all, bfm_explorer_loss_name(learner, i));
     for (int t = 0; t < agents; t++) {
-      cJSON_AddItemToArray(each, number_item(losses[t * count + i]));
+      cJSON_AddItemToArray(each, log_number(losses[t * count + i]));
     }
   }
 }
@@ -235,13 +228,13 @@ static int write_log(Collection *c) {
   cJSON *entry = cJSON_CreateObject();
   cJSON_AddNumberToObject(entry, "step", (double)c->at);
   cJSON_AddNumberToObject(entry, "transitions", (double)c->rows);
-  cJSON_AddItemToObject(entry, "seconds", number_item(seconds));
-  cJSON_AddItemToObject(entry, "simulator", number_item(c->crew.busy / seconds));
+  cJSON_AddItemToObject(entry, "seconds", log_number(seconds));
+  cJSON_AddItemToObject(entry, "simulator", log_number(c->crew.busy / seconds));
   cJSON_AddNumberToObject(entry, "updates", (double)bfm_explorer_step(c->crew.learner));
   if (c->evaluated) {
     cJSON *returns = cJSON_AddObjectToObject(entry, "returns");
     for (int t = 0; t < c->crew.agents; t++) {
-      cJSON_AddItemToObject(returns, c->crew.tasks[t], number_item(c->returns[t]));
+      cJSON_AddItemToObject(returns, c->crew.tasks[t], log_number(c->returns[t]));
     }
   }
   int status = check_learners(c, entry);

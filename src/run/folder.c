@@ -3,6 +3,7 @@
 #include "run/folder.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -155,4 +156,10 @@ int folder_log(const Folder *f, FILE *log, const cJSON *line) {
   int bad = fprintf(log, "%s\n", text) < 0 || fflush(log);
   free(text);
   return bad ? bfm_fail(BFM_IO, "cannot write a log in %s: %s", f->path, strerror(errno)) : BFM_OK;
+}
+
+cJSON *log_number(double value) {
+  char text[32];
+  snprintf(text, sizeof text, "%.7g", value);
+  return isfinite(value) ? cJSON_CreateRaw(text) : cJSON_CreateString(text);
 }

@@ -35,4 +35,7 @@ double folder_log_last(const Folder *folder, const char *name, const char *key);
 // append a JSON line, and flush
 int folder_log(const Folder *folder, FILE *log, const cJSON *line);
 
+// a number for a line, in as many digits as a float32 has; JSON has no NaN and no infinity: as text
+cJSON *log_number(double value);
+
 #endif

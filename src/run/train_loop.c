@@ -20,18 +20,11 @@
 
 // ---------------------------------- the log ------------------------------------------------------
 
-// a float32 in as many digits as it has
-static cJSON *number_item(float value) {
-  char text[32];
-  snprintf(text, sizeof text, "%.7g", value);
-  return isfinite(value) ? cJSON_CreateRaw(text) : cJSON_CreateString(text);
-}
-
 // one number, or with several seeds one a seed: values [R, count], column i
 static cJSON *column_item(const float *values, int R, int count, int i) {
-  if (R == 1) return number_item(values[i]);
+  if (R == 1) return log_number(values[i]);
   cJSON *items = cJSON_CreateArray();
-  for (int r = 0; r < R; r++) cJSON_AddItemToArray(items, number_item(values[r * count + i]));
+  for (int r = 0; r < R; r++) cJSON_AddItemToArray(items, log_number(values[r * count + i]));
   return items;
 }
 
@@ -97,7 +90,7 @@ static int log_divergence(Training *t, const char *why, double lr) {
   cJSON *line = cJSON_CreateObject();
   cJSON_AddNumberToObject(line, "step", (double)bfm_agent_step(t->agent));
   cJSON_AddStringToObject(line, "diverged", why);
-  cJSON_AddItemToObject(line, "lr", number_item((float)lr));
+  cJSON_AddItemToObject(line, "lr", log_number((float)lr));
   int status = folder_log(&t->folder, t->log, line);
   cJSON_Delete(line);
   return status;
