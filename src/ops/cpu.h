@@ -35,6 +35,12 @@ static inline void cpu_run(Ops *ops, const void *x, int64_t tasks, Task task) {
   threads_run(cpu->threads, tasks, task, &job);
 }
 
+// how a Task begins: its operation's arguments x, and T
+#define ARGS(Arguments)                                \
+  const Arguments *x = ((const Job *)job)->x;          \
+  const Type type = ((const Job *)job)->cpu->ops.type; \
+  (void)type, (void)worker
+
 #define CHUNK_ROWS 32  // a multiple of NORM_CHUNK: fixes the order of sums over rows
 #define CHUNK_VALUES 16384
 #define MAX_WIDTH 8192  // of a row that a layer works on
@@ -45,7 +51,8 @@ static inline int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
 // ------------------------------- rows of T -------------------------------------------------------
 
 // n values of T at element `at` as float32: in place, or converted into buffer
-static inline const float *row_read(const void *x, Type type, int64_t at, int64_t n, float *buffer) {
+static inline const float *row_read(const void *x, Type type, int64_t at, int64_t n,
+                                    float *buffer) {
   if (type == F32) return (const float *)x + at;
   const uint16_t *from = (const uint16_t *)x + at;
   for (int64_t i = 0; i < n; i++) buffer[i] = bf16_to_f32(from[i]);

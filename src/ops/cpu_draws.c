@@ -4,7 +4,6 @@
 #include "core/rng.h"
 #include "ops/cpu.h"
 
-#define ARGS(Type_) const Type_ *x = ((Job *)job)->x; (void)worker
 #define CHUNK_DRAWS 1024  // a multiple of 4: a block of random words is not cut
 
 static void draw_normal_task(void *job, int64_t task, int worker) {
@@ -98,12 +97,15 @@ static void pool_z_task(void *job, int64_t task, int worker) {
   }
 }
 
-static void pool_z(Ops *ops, const PoolZ *x) { cpu_run(ops, x, x->replicas * x->draws, pool_z_task); }
+static void pool_z(Ops *ops, const PoolZ *x) {
+  cpu_run(ops, x, x->replicas * x->draws, pool_z_task);
+}
 
 static void normalize_z_task(void *job, int64_t task, int worker) {
   ARGS(NormalizeZ);
   int64_t end = min64((task + 1) * CHUNK_ROWS, x->rows);
-  for (int64_t i = task * CHUNK_ROWS; i < end; i++) to_sphere(x->z + i * x->d, x->z + i * x->d, x->d);
+  for (int64_t i = task * CHUNK_ROWS; i < end; i++)
+    to_sphere(x->z + i * x->d, x->z + i * x->d, x->d);
 }
 
 static void normalize_z(Ops *ops, const NormalizeZ *x) {

@@ -4,8 +4,6 @@
 #include "core/rng.h"
 #include "ops/cpu.h"
 
-#define ARGS(Type_) const Type_ *x = ((Job *)job)->x; (void)worker
-
 // ------------------------------- replay ----------------------------------------------------------
 
 static void replay_sample_row(const ReplaySample *x, int64_t r, int64_t i) {
