@@ -40,7 +40,7 @@ BFM_API const char *bfm_version(void);
 typedef struct bfm_agent bfm_agent;
 
 // options: a JSON object of option names and values, as `bfm train --help` lists them
-// ({"algo": "fb-aware", "d": 64, "blocks": 8, "batch": 1024, "seeds": 1, "device": "cpu"}); NULL: defaults
+// ({"algo": "fb-aware", "d": 64, "blocks": 8, "seeds": 1, "device": "cpu"}); NULL: defaults
 BFM_API int bfm_agent_new(bfm_agent **agent, int64_t obs_dim, int64_t act_dim, const char *options);
 BFM_API void bfm_agent_free(bfm_agent *agent);
 
@@ -82,11 +82,12 @@ BFM_API const char *bfm_agent_loss_name(const bfm_agent *agent, int index);
 BFM_API int bfm_agent_update(bfm_agent *agent, const bfm_batch *batch,
                              float *losses /* [R, loss_count] or NULL */);
 
-// metrics of the last step: mean norms of F, of its target and of B ("F", "F.target", "B"), eigenvalues
-// of E[BBᵀ] ("B.eig.min", "B.eig.max"), the largest |F·B| ("M.max"), mean values at the data's and at the
-// policy's actions ("Q.data", "Q.pi"), the policy's distance from the data ("pi.dist"), with advantage
-// weighting mean and spread of the advantage and the weights' effective sample size as a share of the
-// batch ("adv", "adv.std", "ess"); lap has psi and phi for F and B. Computed when asked
+// metrics of the last step: mean norms of F, of its target and of B ("F", "F.target", "B"),
+// eigenvalues of E[BBᵀ] ("B.eig.min", "B.eig.max"), the largest |F·B| ("M.max"), mean values at the
+// data's and at the policy's actions ("Q.data", "Q.pi"), the policy's distance from the data
+// ("pi.dist"), with advantage weighting mean and spread of the advantage and the weights' effective
+// sample size as a share of the batch ("adv", "adv.std", "ess"); lap has psi and phi for F and B.
+// Computed when asked
 BFM_API int bfm_agent_metric_count(const bfm_agent *agent);
 BFM_API const char *bfm_agent_metric_name(const bfm_agent *agent, int index);
 BFM_API int bfm_agent_metrics(bfm_agent *agent, float *out /* [R, metric_count] */);
@@ -115,8 +116,8 @@ BFM_API int bfm_agent_prompt_states(bfm_agent *agent, int replica, int64_t rows,
                                     float *z /* [d] */);
 
 // prompt states: states of a domain that the model carries, so that a text can be asked of them.
-// All copied; obs [count, obs], qpos [count, nq], qvel [count, nv], act [count, na] (NULL: zeros, or
-// na = 0). count 0: the name of the domain alone
+// All copied; obs [count, obs], qpos [count, nq], qvel [count, nv], act [count, na] (NULL: zeros,
+// or na = 0). count 0: the name of the domain alone
 BFM_API int bfm_agent_set_prompt(bfm_agent *agent, const char *env, int64_t count, const float *obs,
                                  const double *qpos, const double *qvel, const double *act);
 BFM_API const char *bfm_agent_env(const bfm_agent *agent);  // the domain, empty when not known
@@ -136,15 +137,15 @@ BFM_API int bfm_agent_prompt_state(bfm_agent *agent, int replica, const double *
 BFM_API int bfm_agent_prompt_demo(bfm_agent *agent, int replica, const char *path,
                                   float *z /* [d] */);
 
-// actions for `rows` observations; z is [rows, d]. es = 0: the policy's mean; es > 0: the best of es
-// samples by F·z, drawn from (seed, step)
+// actions for `rows` observations; z is [rows, d]. es = 0: the policy's mean; es > 0: the best of
+// es samples by F·z, drawn from (seed, step)
 BFM_API int bfm_agent_act(bfm_agent *agent, int replica, int64_t rows, const float *obs,
                           const float *z, int es, uint64_t seed, uint64_t step, float *act);
 
 // ---------------------------------- files --------------------------------------------------------
 
-// model: parameters of one replica and the configuration. state: everything needed to go on training
-// (all replicas, optimizer, counters) with the bits of the run that never stopped.
+// model: parameters of one replica and the configuration. state: everything needed to go on
+// training (all replicas, optimizer, counters) with the bits of the run that never stopped.
 BFM_API int bfm_agent_save_model(bfm_agent *agent, int replica, const char *path);
 BFM_API int bfm_agent_save_state(bfm_agent *agent, const char *path);
 // a smaller model of one replica, that acts everywhere: the first `members` of F (0: all), half:
@@ -156,8 +157,8 @@ BFM_API int bfm_agent_load(bfm_agent **agent, const char *path, const char *opti
 
 // ---------------------------------- explorers ----------------------------------------------------
 
-// agents that make data: T of them, one a task, each in E environments of its own, trained side by side
-// from one ring of transitions. td3 learns the task's reward, rnd seeks what it has not seen yet.
+// agents that make data: T of them, one a task, each in E environments of its own, trained side by
+// side from one ring of transitions. td3 learns the task's reward, rnd seeks what it has not seen.
 typedef struct bfm_explorer bfm_explorer;
 
 // options: a JSON object as bfm_agent_new's ({"algo": "td3", "hidden": 512, "device": "cpu"})
@@ -171,18 +172,18 @@ typedef struct {
 } bfm_explorer_sizes;
 BFM_API void bfm_explorer_get_sizes(const bfm_explorer *explorer, bfm_explorer_sizes *sizes);
 
-// actions of all environments, obs [T, E, obs] → act [T, E, act]: the policies' means, or with explore
-// noise around them, drawn from (seed, step), and uniform actions in the first random-steps
+// actions of all environments, obs [T, E, obs] → act [T, E, act]: the policies' means, or with
+// explore noise around them, drawn from (seed, step), and uniform actions in the first random-steps
 BFM_API int bfm_explorer_act(bfm_explorer *explorer, const float *obs, int explore, uint64_t step,
                              float *act);
 
-// one transition of every environment, in order of time: rows [T, E, row], each row obs, act, reward,
-// discount (0 where the episode terminated, else 1), next_obs, last (1 where it ended, else 0)
+// one transition of every environment, in order of time: rows [T, E, row], each row obs, act,
+// reward, discount (0 where the episode terminated, else 1), next_obs, last (1 where it ended)
 BFM_API int64_t bfm_explorer_row(const bfm_explorer *explorer);  // floats of a row
 BFM_API int bfm_explorer_add(bfm_explorer *explorer, const float *rows);
 
-// queue so many updates of the critics on drawn batches and return; every delay-th also updates policy
-// and targets. On a CPU they are done on return
+// queue so many updates of the critics on drawn batches and return; every delay-th also updates
+// policy and targets. On a CPU they are done on return
 BFM_API int bfm_explorer_update(bfm_explorer *explorer, int64_t updates);
 BFM_API int64_t bfm_explorer_step(const bfm_explorer *explorer);  // updates so far
 
@@ -196,7 +197,7 @@ typedef struct {
 BFM_API int bfm_explorer_learn(bfm_explorer *explorer, const bfm_explorer_batch *batch);
 
 // wait for the updates: [T, loss_count] of the last one; BFM_DIVERGED when one is not finite.
-// "critic", "actor" (the last there was), "q" (mean Q of the batch); rnd: "rnd", "bonus" (means) as well
+// "critic", "actor" (the last there was), "q" (mean Q of the batch); rnd: also "rnd", "bonus"
 BFM_API int bfm_explorer_loss_count(const bfm_explorer *explorer);
 BFM_API const char *bfm_explorer_loss_name(const bfm_explorer *explorer, int index);
 BFM_API int bfm_explorer_losses(bfm_explorer *explorer, float *losses);
@@ -210,8 +211,8 @@ BFM_API int bfm_explorer_get_tensor(bfm_explorer *explorer, int task, const char
 BFM_API int bfm_explorer_set_tensor(bfm_explorer *explorer, int task, const char *name,
                                     const float *values, int64_t count);
 
-// model: the policy of one task, to act with; env and name of the task are kept beside it. state: all
-// that is learned, to go on; the transitions are not in it: add them again
+// model: the policy of one task, to act with; env and name of the task are kept beside it. state:
+// all that is learned, to go on; the transitions are not in it: add them again
 BFM_API int bfm_explorer_save_model(bfm_explorer *explorer, int task, const char *env,
                                     const char *name, const char *path);
 BFM_API int bfm_explorer_save_state(bfm_explorer *explorer, const char *path);
@@ -221,8 +222,8 @@ BFM_API int bfm_explorer_load(bfm_explorer **explorer, const char *path, int env
 
 // ---------------------------------- worlds -------------------------------------------------------
 
-// a domain simulated n times over all cores: walker, cheetah, quadruped, humanoid, jaco, point_mass,
-// halfcheetah, hopper, walker2d. Observations, states, actions and rewards are float64.
+// a domain simulated n times over all cores: walker, cheetah, quadruped, humanoid, jaco,
+// point_mass, halfcheetah, hopper, walker2d. Observations, states, actions and rewards are float64.
 typedef struct bfm_env bfm_env;
 
 typedef enum {  // bits: why an episode is over

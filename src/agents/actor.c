@@ -30,8 +30,8 @@ void td3_actor_loss(bfm_agent *a) {
   const Tape *tape = &a->tape[NET_F];
   ops->td3_loss(ops, &(Td3Loss){.df = a->df_pi, .q_pi = a->q + a->N, .z = a->z,
                                 .loss = a->loss + a->loss_count - 1, .loss_stride = a->loss_count,
-                                .replicas = a->R, .members = a->M, .rows = a->N, .q_stride = 2 * a->N,
-                                .df_stride = a->N, .d = a->d});
+                                .replicas = a->R, .members = a->M, .rows = a->N,
+                                .q_stride = 2 * a->N, .df_stride = a->N, .d = a->d});
   NetParams frozen = a->online[NET_F];
   frozen.grad = NULL;
   net_backward(ops, f, frozen, tape, a->df_pi, (Pass){.row0 = a->N, .rows = a->N}, 1);

@@ -81,7 +81,9 @@ static void parameter_layout(bfm_agent *a, Arena *arena) {
   }
 }
 
-static float *floats(Arena *arena, int64_t count) { return arena_take(arena, count * sizeof(float)); }
+static float *floats(Arena *arena, int64_t count) {
+  return arena_take(arena, count * sizeof(float));
+}
 
 static void batch_layout(bfm_agent *a, Arena *arena) {
   int64_t rows = a->R * a->N, draws = a->autoregressive ? a->pool_rows : a->config.z_groups;
@@ -208,8 +210,9 @@ static void list_tensors(bfm_agent *a, int net, const char *suffix, float *base)
 static int init_parameters(bfm_agent *a, int start) {
   float *host = malloc(a->count * sizeof *host);
   uint64_t *seeds = malloc(a->R * sizeof *seeds);
-  int status = !host || !seeds ? bfm_fail(BFM_NO_MEMORY, "out of memory for %ld parameters", (long)a->count)
-                               : BFM_OK;
+  int status = !host || !seeds
+                   ? bfm_fail(BFM_NO_MEMORY, "out of memory for %ld parameters", (long)a->count)
+                   : BFM_OK;
   if (!status) {
     memset(host, 0, a->count * sizeof *host);
     for (int r = 0; r < a->R; r++) seeds[r] = (uint64_t)a->config.seed + r;

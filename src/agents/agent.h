@@ -11,7 +11,7 @@
 #include "nets/net.h"
 #include "ops/ops.h"
 
-enum { NET_F, NET_B, NET_U, NET_V, NET_PI, NET_COUNT };  // lap: psi and phi in the places of F and B
+enum { NET_F, NET_B, NET_U, NET_V, NET_PI, NET_COUNT };  // lap: psi and phi for F and B
 
 #define MAX_LOSSES 4
 #define MAX_TENSORS (9 * NET_MAX_TENSORS)
@@ -120,7 +120,7 @@ void aw_actor_loss(bfm_agent *agent);
 void td3_actor_loss(bfm_agent *agent);
 
 // agent.c
-int agent_ready(bfm_agent *agent);            // the buffers of a training step, made at the first call
+int agent_ready(bfm_agent *agent);            // buffers of a training step, made at the first call
 void agent_refresh_copies(bfm_agent *agent);  // working copies after a change of parameters
 const AgentTensor *agent_find_tensor(const bfm_agent *agent, const char *name);
 float *agent_tensor_at(const bfm_agent *agent, const AgentTensor *tensor, int replica);

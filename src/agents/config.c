@@ -33,22 +33,25 @@ const Option agent_options[] = {
     {"ensemble", OPTION_CHOICE, AT(ensemble), "parallel", 0, 0, "parallel|shared",
      "members of F: whole networks, or heads on one"},
     {"members", OPTION_INT, AT(members), "2", 1, 8, NULL, "members M of F"},
-    {"b-norm", OPTION_BOOL, AT(b_norm), "on", 0, 0, NULL, "scale each block of B to norm sqrt(d_k)"},
+    {"b-norm", OPTION_BOOL, AT(b_norm), "on", 0, 0, NULL,
+     "scale each block of B to norm sqrt(d_k)"},
     {"f-norm", OPTION_BOOL, AT(f_norm), "off", 0, 0, NULL, "layer norm in the trunk of F"},
     {"pi-norm", OPTION_BOOL, AT(pi_norm), "off", 0, 0, NULL, "layer norm in the trunk of pi"},
     {"weights", OPTION_CHOICE, AT(weights), "iwis", 0, 0, "iwis|wis",
      "importance weights of advantage weighting"},
     {"beta", OPTION_REAL, AT(beta), "10", 1e-6, 1e9, NULL, "temperature of advantage weighting"},
-    {"clip", OPTION_REAL, AT(clip), "4.6", 0, INFINITY, NULL, "largest advantage over beta; inf: none"},
+    {"clip", OPTION_REAL, AT(clip), "4.6", 0, INFINITY, NULL,
+     "largest advantage over beta; inf: none"},
     {"ess", OPTION_REAL, AT(ess), "0", 0, 1, NULL,
-     "effective sample size of the weights, as a share of the batch, for which beta is found at each "
-     "step; 0: beta and clip as given"},
+     "effective sample size of the weights, as a share of the batch, for which beta is found at "
+     "each step; 0: beta and clip as given"},
     {"adv", OPTION_CHOICE, AT(adv), "mean", 0, 0, "mean|sum",
      "the data's value over the members (the paper prints a sum)"},
     {"adv-base", OPTION_CHOICE, AT(adv_base), "min", 0, 0, "min|mean",
      "the policy's value over the members"},
     {"sigma", OPTION_REAL, AT(sigma), "0.2", 1e-3, 10, NULL, "standard deviation of the policy"},
-    {"noise-clip", OPTION_REAL, AT(noise_clip), "0.3", 0, 10, NULL, "largest policy noise in training"},
+    {"noise-clip", OPTION_REAL, AT(noise_clip), "0.3", 0, 10, NULL,
+     "largest policy noise in training"},
     {"es", OPTION_INT, AT(es), "32", 0, 4096, NULL,
      "actions of evaluation-based sampling when acting; 0: off"},
     {"z-mix", OPTION_REAL, AT(z_mix), "0.5", 0, 1, NULL, "share of z drawn from B of a state"},
@@ -91,7 +94,8 @@ int config_complete(Config *c) {
                     (long)c->blocks, (long)c->b_hidden);
   }
   if (c->blocks > 1 && !autoregressive) {
-    return bfm_fail(BFM_BAD_ARGUMENT, "blocks = %ld needs an auto-regressive algorithm: fb-are or fb-aware",
+    return bfm_fail(BFM_BAD_ARGUMENT,
+                    "blocks = %ld needs an auto-regressive algorithm: fb-are or fb-aware",
                     (long)c->blocks);
   }
   if (c->batch % c->z_groups) {
@@ -99,12 +103,14 @@ int config_complete(Config *c) {
                     (long)c->z_groups, (long)c->batch);
   }
   if (autoregressive && c->batch / c->z_groups < 2) {
-    return bfm_fail(BFM_BAD_ARGUMENT,
-                    "z-groups = %ld leaves one transition a group: an auto-regressive algorithm needs two",
-                    (long)c->z_groups);
+    return bfm_fail(
+        BFM_BAD_ARGUMENT,
+        "z-groups = %ld leaves one transition a group: an auto-regressive algorithm needs two",
+        (long)c->z_groups);
   }
   if (c->mbar && algo_is_laplacian(c->algo)) {
-    return bfm_fail(BFM_BAD_ARGUMENT, "mbar = %ld belongs to the fb algorithms, not to lap", (long)c->mbar);
+    return bfm_fail(BFM_BAD_ARGUMENT, "mbar = %ld belongs to the fb algorithms, not to lap",
+                    (long)c->mbar);
   }
   return BFM_OK;
 }
@@ -115,7 +121,8 @@ int config_goal_columns(const Config *config, int64_t obs_dim, int32_t **out, in
   if (!config->goal[0]) return BFM_OK;
   int32_t *columns = malloc(obs_dim * sizeof *columns);
   char *used = calloc(obs_dim, 1);
-  int status = !columns || !used ? bfm_fail(BFM_NO_MEMORY, "out of memory for a goal space") : BFM_OK;
+  int status =
+      !columns || !used ? bfm_fail(BFM_NO_MEMORY, "out of memory for a goal space") : BFM_OK;
   const char *at = config->goal;
   while (!status && *at) {
     char *end;
@@ -128,9 +135,10 @@ int config_goal_columns(const Config *config, int64_t obs_dim, int32_t **out, in
     }
     if (good && *end) good = *end == ',' && end[1];
     if (!good || first < 0 || last <= first || last > obs_dim) {
-      status = bfm_fail(BFM_BAD_ARGUMENT,
-                        "goal must list columns 0 to %ld of the observation, such as 0:4,7, not \"%s\"",
-                        (long)obs_dim - 1, config->goal);
+      status =
+          bfm_fail(BFM_BAD_ARGUMENT,
+                   "goal must list columns 0 to %ld of the observation, such as 0:4,7, not \"%s\"",
+                   (long)obs_dim - 1, config->goal);
       break;
     }
     for (long i = first; i < last; i++) {

@@ -40,8 +40,8 @@ int entries_read(Ops *ops, const SafeTensors *file, const Entry *entries, int co
 // a number of the metadata, 0 … most
 int entries_count(const SafeTensors *file, const char *name, int64_t most, int64_t *out);
 
-// the configuration of the metadata but for the machine it was made on, then what is given (JSON, or
-// NULL)
+// the configuration of the metadata but for the machine it was made on, then what is given (JSON,
+// or NULL)
 int entries_config(const SafeTensors *file, const Option *table, void *config, const char *given);
 
 #endif

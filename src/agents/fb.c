@@ -8,7 +8,7 @@
 
 #include "agents/agent.h"
 
-// matrix_i[g] (+)= x_i[g / share_x]·y_i[g / share_y]ᵀ for the rows of group i: [J, J] from [J, width]
+// matrix_i[g] (+)= x_i[g / share_x]·y_i[g / share_y]ᵀ for the rows of group i: [J, width] to [J, J]
 static void outer(bfm_agent *a, float *matrix, int members, const float *x, int64_t x_rows,
                   int share_x, const float *y, int share_y, int64_t width, Epilogue epilogue) {
   for (int64_t i = 0; i < a->I; i++) {
@@ -43,7 +43,8 @@ void fb_products(bfm_agent *a) {
   int M = a->M;
   outer(a, a->m, M, a->tape[NET_F].out, a->tape[NET_F].rows, 1, a->b, M, a->d, EPILOGUE_NONE);
   if (!a->config.mbar) return;
-  outer(a, a->m, M, a->tape[NET_U].out, a->N, M, a->tape[NET_V].out, M, a->config.mbar, EPILOGUE_ADD);
+  outer(a, a->m, M, a->tape[NET_U].out, a->N, M, a->tape[NET_V].out, M, a->config.mbar,
+        EPILOGUE_ADD);
 }
 
 static int target_members(const bfm_agent *a) {

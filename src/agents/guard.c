@@ -1,11 +1,11 @@
 // The guard's three rules.
 //
 // F_j = E_k[M_jk B_k] where E[BBᵀ] = 1. A true M is never negative and E_k[M_jk] = 1/(1−γ): so
-// ‖F‖ ≤ √d/(1−γ), as successor features of lap are too. Learned ones reach it; what is well beyond it
-// is bootstrapped from itself.
+// ‖F‖ ≤ √d/(1−γ), as successor features of lap are too. Learned ones reach it; what is well beyond
+// it is bootstrapped from itself.
 //
-// (tr C)²/tr C² with C = E[BBᵀ] is the number of directions that B uses, d when it is orthonormal. When
-// it is 1, B no longer tells states apart. The orthonormality loss has tr C² in it.
+// (tr C)²/tr C² with C = E[BBᵀ] is the number of directions that B uses, d when it is orthonormal.
+// When it is 1, B no longer tells states apart. The orthonormality loss has tr C² in it.
 //
 // F that is the same for all rows of a batch is a network whose units have all died.
 
@@ -38,13 +38,15 @@ static double square_of_mean(const float *x, int64_t rows, int64_t d) {
 }
 
 // f: one member's rows, b the batch's
-static int check_member(const bfm_agent *a, int replica, const float *f, const float *b, double ortho) {
+static int check_member(const bfm_agent *a, int replica, const float *f, const float *b,
+                        double ortho) {
   const char *f_name = a->net[NET_F].name, *b_name = a->net[NET_B].name;
   double f_square = mean_square(f, a->N, a->d), b_square = mean_square(b, a->N, a->d);
   double share = sqrt(f_square * b_square) * fmax(1 - a->config.gamma, 1e-3) / a->d;
   if (!(share <= MOST_F)) {
-    return bfm_fail(BFM_DIVERGED, "%s of replica %d is %.3g times as large as it can be at step %ld",
-                    f_name, replica, share, (long)a->step);
+    return bfm_fail(BFM_DIVERGED,
+                    "%s of replica %d is %.3g times as large as it can be at step %ld", f_name,
+                    replica, share, (long)a->step);
   }
   if (a->step < GUARD_STEPS) return BFM_OK;
   double directions = b_square * b_square / (2 * (ortho + b_square));
@@ -53,8 +55,8 @@ static int check_member(const bfm_agent *a, int replica, const float *f, const f
                     b_name, replica, directions, (long)a->d, (long)a->step);
   }
   if (f_square - square_of_mean(f, a->N, a->d) <= LEAST_SPREAD * f_square) {
-    return bfm_fail(BFM_DIVERGED, "%s of replica %d is the same for all of a batch at step %ld", f_name,
-                    replica, (long)a->step);
+    return bfm_fail(BFM_DIVERGED, "%s of replica %d is the same for all of a batch at step %ld",
+                    f_name, replica, (long)a->step);
   }
   return BFM_OK;
 }

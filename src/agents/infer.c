@@ -64,7 +64,8 @@ static int reserve(bfm_agent *a, int64_t rows, int64_t least) {
 
 static int check(bfm_agent *a, int replica, int64_t rows) {
   TRY(agent_check_replica(a, replica));
-  if (rows < 1) return bfm_fail(BFM_BAD_ARGUMENT, "at least one row is needed, not %ld", (long)rows);
+  if (rows < 1)
+    return bfm_fail(BFM_BAD_ARGUMENT, "at least one row is needed, not %ld", (long)rows);
   return BFM_OK;
 }
 
@@ -149,7 +150,8 @@ int bfm_agent_B(bfm_agent *a, int replica, int64_t rows, const float *obs, const
     }
     pack(a, NET_B, &x->b, 0, x->goal, a->goal_dim, n, NULL, 0, n);
     pack(a, NET_B, &x->b, 1, x->goal, a->goal_dim, n, a->K > 1 ? x->z_b : NULL, a->d, n);
-    net_forward(ops, &a->net[NET_B], a->online[NET_B], &x->b, (Pass){.rows = n, .replica = replica});
+    net_forward(ops, &a->net[NET_B], a->online[NET_B], &x->b,
+                (Pass){.rows = n, .replica = replica});
     if (a->config.b_norm) {
       ops->block_norm(ops, &(BlockNorm){.y = x->out, .x = x->b.out, .rows = n, .d = a->d,
                                         .blocks = a->K});

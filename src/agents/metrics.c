@@ -25,8 +25,8 @@ static const struct {
     {"ess", "ess", 1},                    // effective sample size of the weights, over N
 };
 
-enum { F_NORM, TARGET_NORM, B_NORM, EIG_MIN, EIG_MAX, M_MAX, Q_DATA, Q_PI, PI_DIST, ADV, ADV_STD, ESS,
-       METRICS };
+enum { F_NORM, TARGET_NORM, B_NORM, EIG_MIN, EIG_MAX, M_MAX, Q_DATA, Q_PI, PI_DIST, ADV, ADV_STD,
+       ESS, METRICS };
 
 static const char *name_of(const bfm_agent *a, int metric) {
   if (metrics[metric].weighted && !a->weighted) return NULL;
@@ -121,7 +121,8 @@ static int fetch(bfm_agent *a, const float *from, int64_t count, float **out) {
   return a->ops->download(a->ops, *out, from, count * sizeof **out);
 }
 
-static double mean_norm(const float *x, int64_t groups, int64_t group_rows, int64_t rows, int64_t d) {
+static double mean_norm(const float *x, int64_t groups, int64_t group_rows, int64_t rows,
+                        int64_t d) {
   double sum = 0;
   for (int64_t g = 0; g < groups; g++) {
     for (int64_t i = 0; i < rows; i++) {

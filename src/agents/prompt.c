@@ -2,8 +2,8 @@
 //
 //   z_i = E[r(s)·B_i(s, z_1 … z_i-1)], i = 1 … K
 //
-// Block i needs z_i-1 of all states, but of each network layer only the units of block i are new: the
-// activations of earlier blocks are kept, so the K passes cost about one. States beyond what is
+// Block i needs z_i-1 of all states, but of each network layer only the units of block i are new:
+// the activations of earlier blocks are kept, so the K passes cost about one. States beyond what is
 // kept are computed anew for each block.
 
 #include <math.h>
@@ -39,7 +39,8 @@ static void prompt_layout(Prompt *p, int apart, Arena *arena) {
   if (apart) {
     p->act = arena_take(arena, p->kept * net->hidden * size);
     p->cat = arena_take(arena, p->kept * 2 * net->feat * size);
-    for (int i = 0; i < net->layers; i++) p->trunk[i] = arena_take(arena, p->kept * net->hidden * size);
+    for (int i = 0; i < net->layers; i++)
+      p->trunk[i] = arena_take(arena, p->kept * net->hidden * size);
   }
   p->states = arena_take(arena, rows * a->goal_dim * sizeof(float));
   p->w = arena_take(arena, rows * sizeof(float));
@@ -224,7 +225,8 @@ static int prompt_least_squares(Prompt *p, float *z) {
       for (int64_t k = 0; k <= j; k++) gram[j * d + k] /= p->rows;
       right[j] = z[j];
     }
-    if (solve(gram, right, d)) status = bfm_fail(BFM_BAD_ARGUMENT, "the features of these states are zero");
+    if (solve(gram, right, d))
+      status = bfm_fail(BFM_BAD_ARGUMENT, "the features of these states are zero");
     for (int64_t j = 0; j < d && !status; j++) z[j] = (float)right[j];
   }
   free(gram);
@@ -248,9 +250,11 @@ static int prompt(bfm_agent *a, int replica, int64_t rows, const float *obs, con
 int bfm_agent_prompt_reward(bfm_agent *a, int replica, int64_t rows, const float *obs,
                             const float *reward, double softmax, float *z) {
   if (softmax < 0 || !isfinite(softmax)) {
-    return bfm_fail(BFM_BAD_ARGUMENT, "softmax must be a temperature above 0, or 0 for none, not %g", softmax);
+    return bfm_fail(BFM_BAD_ARGUMENT,
+                    "softmax must be a temperature above 0, or 0 for none, not %g", softmax);
   }
-  if (rows < 1) return bfm_fail(BFM_BAD_ARGUMENT, "a prompt needs at least one state, not %ld", (long)rows);
+  if (rows < 1)
+    return bfm_fail(BFM_BAD_ARGUMENT, "a prompt needs at least one state, not %ld", (long)rows);
   TRY(agent_check_finite(reward, rows, 1, "reward"));
   float *weight = malloc(rows * sizeof *weight);
   if (!weight) return bfm_fail(BFM_NO_MEMORY, "out of memory for %ld rewards", (long)rows);
@@ -258,7 +262,8 @@ int bfm_agent_prompt_reward(bfm_agent *a, int replica, int64_t rows, const float
   for (int64_t i = 0; i < rows; i++) highest = fmax(highest, reward[i]);
   for (int64_t i = 0; i < rows && softmax > 0; i++) sum += exp((reward[i] - highest) / softmax);
   for (int64_t i = 0; i < rows; i++) {
-    weight[i] = (float)(softmax > 0 ? exp((reward[i] - highest) / softmax) / sum : reward[i] / (double)rows);
+    weight[i] = (float)(softmax > 0 ? exp((reward[i] - highest) / softmax) / sum
+                                    : reward[i] / (double)rows);
   }
   int status = prompt(a, replica, rows, obs, weight, a->laplacian, z);
   free(weight);
@@ -266,7 +271,8 @@ int bfm_agent_prompt_reward(bfm_agent *a, int replica, int64_t rows, const float
 }
 
 int bfm_agent_prompt_states(bfm_agent *a, int replica, int64_t rows, const float *obs, float *z) {
-  if (rows < 1) return bfm_fail(BFM_BAD_ARGUMENT, "a prompt needs at least one state, not %ld", (long)rows);
+  if (rows < 1)
+    return bfm_fail(BFM_BAD_ARGUMENT, "a prompt needs at least one state, not %ld", (long)rows);
   float *weight = malloc(rows * sizeof *weight);
   if (!weight) return bfm_fail(BFM_NO_MEMORY, "out of memory for %ld states", (long)rows);
   for (int64_t i = 0; i < rows; i++) weight[i] = (float)(1.0 / rows);

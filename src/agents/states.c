@@ -1,6 +1,6 @@
 // Prompt states: states of the training data that a model carries, so that it can be told in words
-// what to do. A reward is asked of all of them, a goal is the one nearest to named values; B makes z
-// of both.
+// what to do. A reward is asked of all of them, a goal is the one nearest to named values; B makes
+// z of both.
 
 #include <ctype.h>
 #include <float.h>

@@ -1,14 +1,14 @@
 // One training step: the paper's Algorithm 2, in its order, and the loops around it. All losses are
-// taken at the same parameters; then all networks are updated. F(s,a,z) and F(s,π(s),z) are one pass,
-// so are π(s) and π(s').
+// taken at the same parameters; then all networks are updated. F(s,a,z) and F(s,π(s),z) are one
+// pass, so are π(s) and π(s').
 
 #include <math.h>
 #include <string.h>
 
 #include "agents/agent.h"
 
-// lane i of a step has lane i + SIDE beside it: one input branch beside the other, the gradients of the
-// weights beside the chain of gradients through the layers
+// lane i of a step has lane i + SIDE beside it: one input branch beside the other, the gradients of
+// the weights beside the chain of gradients through the layers
 #define SIDE 4
 // F's update, beside the next step's policy: F has most of the parameters
 #define UPDATE 7
@@ -419,7 +419,8 @@ int agent_set_lr(bfm_agent *a, double lr) {
 }
 
 int bfm_agent_train(bfm_agent *a, int64_t steps, float *losses) {
-  if (!a->data_count) return bfm_fail(BFM_BAD_ARGUMENT, "no data to train on: bfm_agent_set_data first");
+  if (!a->data_count)
+    return bfm_fail(BFM_BAD_ARGUMENT, "no data to train on: bfm_agent_set_data first");
   int64_t pool = a->config.z_pool;
   for (int64_t end = a->step + steps; a->step < end;) {
     int64_t run = end - a->step;

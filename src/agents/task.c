@@ -6,8 +6,8 @@
 
 #include "agents/agent.h"
 
-static void pack_b(bfm_agent *a, const Tape *tape, const float *states, const float *z, int64_t rows,
-                   int64_t row0) {
+static void pack_b(bfm_agent *a, const Tape *tape, const float *states, const float *z,
+                   int64_t rows, int64_t row0) {
   Ops *ops = a->ops;
   Pack in_0 = {.out = tape->in[0], .a = states, .a_cols = a->goal_dim, .groups = a->R, .copies = 1,
                .rows = rows, .row0 = row0, .row_stride = tape->rows};

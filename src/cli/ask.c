@@ -1,5 +1,5 @@
-// What an agent is asked to do. Rewards and tasks are asked of the model's prompt states, a goal is a
-// state or named values, a demonstration a dataset's file.
+// What an agent is asked to do. Rewards and tasks are asked of the model's prompt states, a goal is
+// a state or named values, a demonstration a dataset's file.
 
 #include "cli/ask.h"
 
@@ -20,8 +20,7 @@ static const struct argp_option options[] = {
     {"task", KEY_TASK, "NAME", 0, "a reward that has a name; see bfm tasks", 1},
     {"goal", KEY_GOAL, "GOAL", 0,
      "named values, 'torso.z = 1.3, speed = 0', for the nearest prompt state, or a JSON file with "
-     "a "
-     "whole state: qpos and qvel, or obs",
+     "a whole state: qpos and qvel, or obs",
      1},
     {"demo", KEY_DEMO, "FILE", 0, "a demonstration: a dataset, all of whose states are shown", 1},
     {"z", KEY_Z, "FILE", 0, "a prompt that bfm prompt -o has written", 1},

@@ -204,7 +204,9 @@ static int run(const Arguments *a) {
     if (a->what && !strcmp(benches[i].name, a->what)) return benches[i].run(a);
     nearest_try(&nearest, benches[i].name);
   }
-  if (!a->what) return bfm_fail(BFM_BAD_ARGUMENT, "name what to measure: bfm bench step|sim|reward|prompt|act|collect");
+  if (!a->what)
+    return bfm_fail(BFM_BAD_ARGUMENT,
+                    "name what to measure: bfm bench step|sim|reward|prompt|act|collect");
   return bfm_fail(BFM_BAD_ARGUMENT, "there is no bench \"%.64s\"; did you mean %s?", a->what,
                   nearest.best ? nearest.best : benches[0].name);
 }
@@ -222,8 +224,8 @@ int cli_bench(int argc, char **argv) {
       parse,
       "step|sim|reward|prompt|act|collect",
       "Measure how fast this machine is: step, the training step on random data; sim, control "
-      "steps beside MuJoCo alone; reward, rewards of stored states; prompt, from rewards to z; act, "
-      "from observations to actions; collect, making data of walker.\v"
+      "steps beside MuJoCo alone; reward, rewards of stored states; prompt, from rewards to z; "
+      "act, from observations to actions; collect, making data of walker.\v"
       "Examples:\n"
       "  bfm bench step --preset small\n"
       "  bfm bench sim --seconds 10\n"

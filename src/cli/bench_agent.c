@@ -45,7 +45,8 @@ int bench_prompt(bfm_agent *agent, double seconds, int json) {
   PromptCall call = {.agent = agent};
   call.obs = malloc(STATES * (obs_dim + 1) * sizeof *call.obs);
   call.z = malloc(bfm_agent_d(agent) * sizeof *call.z);
-  int status = call.obs && call.z ? BFM_OK : bfm_fail(BFM_NO_MEMORY, "no memory for %d states", STATES);
+  int status =
+      call.obs && call.z ? BFM_OK : bfm_fail(BFM_NO_MEMORY, "no memory for %d states", STATES);
   Times times = {0};
   if (!status) {
     call.reward = call.obs + STATES * obs_dim;
@@ -87,7 +88,8 @@ int bench_act(bfm_agent *agent, double seconds, int json) {
   ActCall call = {.agent = agent};
   call.obs = malloc(most * (obs_dim + d) * sizeof *call.obs);
   call.act = malloc(most * bfm_agent_act_dim(agent) * sizeof *call.act);
-  int status = call.obs && call.act ? BFM_OK : bfm_fail(BFM_NO_MEMORY, "no memory for observations");
+  int status =
+      call.obs && call.act ? BFM_OK : bfm_fail(BFM_NO_MEMORY, "no memory for observations");
   if (!status) {
     call.z = call.obs + most * obs_dim;
     bfm_random_normal(0, STREAM_USER, 0, most * (obs_dim + d), call.obs);
@@ -99,8 +101,8 @@ int bench_act(bfm_agent *agent, double seconds, int json) {
     status = repeat(act_call, &call, seconds / 4, &times);
     if (status) break;
     if (json) {
-      printf("{\"bench\": \"act\", \"rows\": %ld, \"es\": %d, \"seconds\": %.6f}\n", (long)call.rows,
-             call.es, times.best);
+      printf("{\"bench\": \"act\", \"rows\": %ld, \"es\": %d, \"seconds\": %.6f}\n",
+             (long)call.rows, call.es, times.best);
     } else {
       printf("%4ld observations, %s: %8.3f ms\n", (long)call.rows,
              call.es ? "the best of 32 actions" : "the policy's mean      ", 1e3 * times.best);

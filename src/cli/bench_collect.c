@@ -1,5 +1,5 @@
-// bfm bench collect: the whole loop (acting, learning, simulating, writing to a file) as a user runs
-// it, for some seconds, into a folder that is removed again.
+// bfm bench collect: the whole loop (acting, learning, simulating, writing to a file) as a user
+// runs it, for some seconds, into a folder that is removed again.
 
 #define _GNU_SOURCE  // nftw
 #include <errno.h>

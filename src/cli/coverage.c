@@ -1,6 +1,6 @@
-// Coverage of a dataset. Where it has the states of a known robot: the cells of a coarse grid over a
-// few telling quantities that a sample of its states falls into. The number of a state's cell is a
-// reward expression like any other. Elsewhere: the entropy of the observations, column by column.
+// Coverage of a dataset. Where it has the states of a known robot: the cells of a coarse grid over
+// a few telling quantities that a sample of its states falls into. The number of a state's cell is
+// a reward expression like any other. Elsewhere: the entropy of the observations, column by column.
 
 #include "cli/coverage.h"
 

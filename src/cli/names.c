@@ -81,8 +81,7 @@ int cli_names(int argc, char **argv) {
       parse,
       "DOMAIN",
       "List what a reward can name: the domain's aliases, the bodies, joints, sensors and "
-      "actuators "
-      "of its model with their parts, and the functions.\v"
+      "actuators of its model with their parts, and the functions.\v"
       "Names and functions make a reward: bfm prompt model.safetensors --reward 'torso.z > 1.2'\n",
       NULL,
       NULL,

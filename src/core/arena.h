@@ -1,5 +1,5 @@
-// Arenas: many buffers, one allocation. A layout function takes its buffers from an arena and is run
-// twice: first on an arena without memory, which only counts, then on one of just that size.
+// Arenas: many buffers, one allocation. A layout function takes its buffers from an arena and is
+// run twice: first on an arena without memory, which only counts, then on one of just that size.
 
 #ifndef BFM_CORE_ARENA_H
 #define BFM_CORE_ARENA_H

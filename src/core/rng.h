@@ -1,6 +1,6 @@
-// Counter-based random numbers (Philox4x32-10). A draw is a function of (seed, stream, step, index):
-// nothing is carried along, so the order of evaluation, the number of threads and a stop and
-// resume change no bit. The header serves C and CUDA.
+// Counter-based random numbers (Philox4x32-10). A draw is a function of (seed, stream, step,
+// index): nothing is carried along, so the order of evaluation, the number of threads and a stop
+// and resume change no bit. The header serves C and CUDA.
 
 #ifndef BFM_CORE_RNG_H
 #define BFM_CORE_RNG_H

@@ -17,7 +17,7 @@ int threads_count(const Threads *threads);
 
 // call run(context, task, worker) for task = 0 … tasks-1, worker in 0 … count-1; returns when all
 // are done. One caller at a time; run must not call threads_run on the same pool.
-void threads_run(Threads *threads, int64_t tasks, void (*run)(void *context, int64_t task, int worker),
-                 void *context);
+void threads_run(Threads *threads, int64_t tasks,
+                 void (*run)(void *context, int64_t task, int worker), void *context);
 
 #endif

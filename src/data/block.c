@@ -1,5 +1,5 @@
-// An array of rows. What does not fit memory lies in a file that has no name, so that it is gone with
-// its process; its disk space is taken before it is used, since a write to a mapping cannot fail.
+// An array of rows. What does not fit memory lies in a file that has no name, so that it is gone
+// with its process; its disk space is taken first, since a write to a mapping cannot fail.
 
 #define _GNU_SOURCE  // mremap, fallocate
 #include "data/block.h"

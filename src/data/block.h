@@ -1,4 +1,4 @@
-// An array of rows: in memory, in an unlinked file where memory is short, or a part of a mapped file.
+// An array of rows: in memory, in an unlinked file where memory is short, or part of a mapped file.
 
 #ifndef BFM_DATA_BLOCK_H
 #define BFM_DATA_BLOCK_H

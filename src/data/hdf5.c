@@ -1,5 +1,5 @@
-// The little of HDF5 that datasets need. HDF5 converts any integer, float or boolean to float32 while
-// it reads; what is no finite float32 then is refused with its place.
+// The little of HDF5 that datasets need. HDF5 converts any integer, float or boolean to float32
+// while it reads; what is no finite float32 then is refused with its place.
 
 #include "data/hdf5.h"
 
@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 // at the end of the process HDF5 would write what it still holds; after a failed write it holds
-// ruins and dies of them. Everything here is closed where it was opened, so nothing is left to do then
+// ruins and dies of them. Everything here is closed where it was opened: nothing is left to do
 __attribute__((constructor)) static void no_exit_handler(void) { H5dont_atexit(); }
 
 Hdf5Errors hdf5_silence(void) {

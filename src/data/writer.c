@@ -1,7 +1,7 @@
-// A dataset file written in a stream. HDF5 lays out the whole file once, under a temporary name: its
-// tables are contiguous, with room for the planned rows (a sparse file: room takes no disk), in the
-// oldest format, which has no checksums. From then on it is out of the game: rows are written to
-// their place, and a flush writes each table's number of rows into its header. That is one write
+// A dataset file written in a stream. HDF5 lays out the whole file once, under a temporary name:
+// its tables are contiguous, with room for the planned rows (a sparse file: room takes no disk), in
+// the oldest format, which has no checksums. From then on it is out of the game: rows are written
+// to their place, and a flush writes each table's number of rows into its header. That is one write
 // within a page, so a reader finds the old number or the new one whenever the writer dies.
 
 #define _GNU_SOURCE  // locks of an open file

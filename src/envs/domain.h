@@ -1,5 +1,5 @@
-// Domains: a robot, its floor, what is observed, how an episode starts and ends. One row of the table
-// each; rewards live apart, in the table of tasks.
+// Domains: a robot, its floor, what is observed, how an episode starts and ends. One row of the
+// table each; rewards live apart, in the table of tasks.
 
 #ifndef BFM_ENVS_DOMAIN_H
 #define BFM_ENVS_DOMAIN_H
@@ -86,8 +86,8 @@ void world_step(const World *world, mjData *data, int substeps);
 // dm_control's randomize_limited_and_rotational_joints
 void draw_joints(const mjModel *model, mjData *data, Draws *draw);
 
-// count a draw of an initial state that was rejected; one too many is an error of MuJoCo, which ends
-// the simulation's reset with a sentence
+// count a draw of an initial state that was rejected; one too many is an error of MuJoCo, which
+// ends the simulation's reset with a sentence
 void draw_again(int *rejected);
 
 // copy count numbers, return the place after them

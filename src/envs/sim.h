@@ -38,8 +38,8 @@ const double *sim_obs(const Sim *sim);     // [n, obs_dim] of the present states
 const uint8_t *sim_ended(const Sim *sim);  // [n] of bfm_ended bits, of the last step or reset
 int64_t sim_diverged(const Sim *sim);      // how often simulations diverged so far
 
-// call read on every simulation. What data then holds: the state alone, or all that dm_control's legacy step leaves, which is
-// made again from where the step began
+// call read on every simulation. What data then holds: the state alone, or all that dm_control's
+// legacy step leaves, which is made again from where the step began
 typedef enum { SIM_STATE, SIM_FORCES } SimNeed;
 
 int sim_read(Sim *sim, SimNeed need, SimRead read, void *context);

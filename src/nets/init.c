@@ -41,8 +41,8 @@ static void orthonormalize_panel(float *v, int64_t count, int64_t n) {
   }
 }
 
-// Gram-Schmidt on the rows of v [count, n], count ≤ n, a panel at a time; done twice, which is enough
-// for float32. along: [PANEL, count]
+// Gram-Schmidt on the rows of v [count, n], count ≤ n, a panel at a time; done twice, which is
+// enough for float32. along: [PANEL, count]
 static void orthonormalize(float *v, int64_t count, int64_t n, float *along) {
   for (int64_t i = 0; i < count; i += PANEL) {
     float *panel = v + i * n;
@@ -95,9 +95,11 @@ int net_init(const Net *net, const uint64_t *seeds, uint64_t number, float *valu
   }
 
   int64_t most = 0;
-  for (int l = 0; l < count; l++) most = scratch_size(linears[l]) > most ? scratch_size(linears[l]) : most;
+  for (int l = 0; l < count; l++)
+    most = scratch_size(linears[l]) > most ? scratch_size(linears[l]) : most;
   float *scratch = malloc(most * sizeof *scratch);
-  if (!scratch) return bfm_fail(BFM_NO_MEMORY, "out of memory for the initial parameters of %s", net->name);
+  if (!scratch)
+    return bfm_fail(BFM_NO_MEMORY, "out of memory for the initial parameters of %s", net->name);
   for (int l = 0; l < count; l++) {
     int64_t size = linears[l]->out * linears[l]->in;
     for (int g = 0; g < net->replicas * linears[l]->members; g++) {
@@ -115,7 +117,8 @@ int net_init(const Net *net, const uint64_t *seeds, uint64_t number, float *valu
 static int64_t block_of(int64_t unit, int64_t n, int64_t K) { return unit * K / n; }
 
 // the last `masked` inputs are in blocks; strict: block i sees j < i, else j ≤ i
-static void mask_linear(const Net *net, const Linear *l, int64_t masked, int strict, uint8_t *mask) {
+static void mask_linear(const Net *net, const Linear *l, int64_t masked, int strict,
+                        uint8_t *mask) {
   int64_t free_inputs = l->in - masked, K = net->blocks;
   for (int64_t g = 0; g < net->replicas * l->members; g++) {
     for (int64_t i = 0; i < l->out; i++) {

@@ -17,7 +17,8 @@ static void place(const Net *net, Linear *l, int64_t in, int64_t out, int member
 }
 
 static void place_norm(const Net *net, LayerNorm *norm, int64_t width, int64_t *at) {
-  *norm = (LayerNorm){.width = width, .gain = *at, .shift = *at + net->replicas * net->body * width};
+  *norm =
+      (LayerNorm){.width = width, .gain = *at, .shift = *at + net->replicas * net->body * width};
   *at = norm->shift + net->replicas * net->body * width;
 }
 
@@ -91,7 +92,8 @@ int net_tensors(const Net *net, const char *name, NetTensor *t) {
 
 void tape_layout(Tape *tape, const Net *net, Type type, TapeKind kind, int replicas, int64_t rows,
                  Arena *arena) {
-  int64_t body = (int64_t)replicas * net->body * rows, heads = (int64_t)replicas * net->heads * rows;
+  int64_t body = (int64_t)replicas * net->body * rows,
+          heads = (int64_t)replicas * net->heads * rows;
   size_t size = type_size(type);
   *tape = (Tape){.replicas = replicas, .rows = rows};
   for (int b = 0; b < net_branches(net); b++) {
@@ -230,8 +232,9 @@ static void linear_back(const Run *run, const Linear *l, const void *dy, int64_t
 }
 
 // y = f(norm of x), of blocks first … end-1 of K
-static void norm_forward(const Run *run, const LayerNorm *norm, Activation f, void *y, const void *x,
-                         float *stats, int64_t rows, int64_t K, int64_t first, int64_t end) {
+static void norm_forward(const Run *run, const LayerNorm *norm, Activation f, void *y,
+                         const void *x, float *stats, int64_t rows, int64_t K, int64_t first,
+                         int64_t end) {
   Ops *ops = run->ops;
   int64_t g0 = (int64_t)run->pass.replica * run->net->body, at = at_row(run, norm->width);
   ops->norm(ops, &(Norm){.activation = f, .y = (void *)plus(y, at, ops->type),
@@ -367,8 +370,8 @@ static void branch_backward(const Run *run, int b, int want_din) {
     weight_grad(run, &net->branch_out[b], tape->dx[0], ld, y0, tape->act[b], net->hidden);
   }
   float *const sums[2] = {bias_grad(run, &net->branch_in[b]), NULL};
-  linear_back(run, &net->branch_out[b], tape->dx[0], ld, y0, tape->dact[b], net->hidden, net->hidden,
-              net->plain ? tape->act[b] : NULL, net->plain ? sums : NULL);
+  linear_back(run, &net->branch_out[b], tape->dx[0], ld, y0, tape->dact[b], net->hidden,
+              net->hidden, net->plain ? tape->act[b] : NULL, net->plain ? sums : NULL);
   if (!net->plain) {
     norm_backward(run, &net->branch_norm[b], TANH, tape->dact[b], tape->act[b], tape->pre[b],
                   tape->stats[b], sums[0], tape->scratch[b], b == 1 ? net->blocks : 1);

@@ -4,11 +4,11 @@
 //                                                    ├→ layers × (linear, relu) → linear → output
 //   input 1 → linear, layer norm, tanh, linear, relu ┘
 //
-// With K > 1 blocks the input-1 branch and the trunk are masked: block i of a layer sees blocks j ≤ i
-// of the layer before (of z: j < i), and layer norms normalize each block by itself.
-// norm puts a layer norm before the relus of the trunk. Without input 1 the trunk sees branch 0 alone;
-// there feat_norm puts one before the branch's relu, and with no layers the output follows it.
-// plain branches have a relu in the place of layer norm and tanh.
+// With K > 1 blocks the input-1 branch and the trunk are masked: block i of a layer sees blocks j ≤
+// i of the layer before (of z: j < i), and layer norms normalize each block by itself.
+// norm puts a layer norm before the relus of the trunk. Without input 1 the trunk sees branch 0
+// alone; there feat_norm puts one before the branch's relu, and with no layers the output follows
+// it. plain branches have a relu in the place of layer norm and tanh.
 // Leading axes of every tensor: replicas, members. Backward is by hand.
 
 #ifndef BFM_NETS_NET_H
@@ -83,7 +83,7 @@ typedef struct {
   void *in[2];
   void *pre[2], *act[2];  // around layer norm and tanh
   float *stats[2];
-  void *x[NET_MAX_LAYERS + 1];  // into each layer of the trunk: first the branches' outputs, side by side
+  void *x[NET_MAX_LAYERS + 1];  // into each layer of the trunk: first the branches' outputs
   void *x_pre[NET_MAX_LAYERS + 1];  // before the layer norm, where there is one; else x
   float *x_stats[NET_MAX_LAYERS + 1];
   float *out;  // [replicas·heads, rows, out]
@@ -109,8 +109,8 @@ typedef struct {
 
 void net_forward(Ops *ops, const Net *net, NetParams params, const Tape *tape, Pass pass);
 
-// dout: [replicas·heads, rows, out] float32, tight. With params.grad: the parameters' gradients (set,
-// not added). With want_din: tape->din, the gradient by input 0, and nothing of branch 1.
+// dout: [replicas·heads, rows, out] float32, tight. With params.grad: the parameters' gradients
+// (set, not added). With want_din: tape->din, the gradient by input 0, and nothing of branch 1.
 void net_backward(Ops *ops, const Net *net, NetParams params, const Tape *tape, const float *dout,
                   Pass pass, int want_din);
 // its two halves: after the first, the trunk's gradients are there and its weights no longer needed

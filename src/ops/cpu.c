@@ -1,6 +1,6 @@
-// The CPU backend: memory, products, the table of operations. A product is cut into tiles that depend
-// on its size alone; each tile is one oneDNN product on one thread, its epilogue done while the tile
-// is in the cache.
+// The CPU backend: memory, products, the table of operations. A product is cut into tiles that
+// depend on its size alone; each tile is one oneDNN product on one thread, its epilogue done while
+// the tile is in the cache.
 
 #include "ops/cpu.h"
 
@@ -11,14 +11,16 @@
 
 #define ALIGNMENT 4096
 
-// fresh pages of the system are zero already: calloc does not touch them, and huge pages come cheaper
+// fresh pages of the system are zero already: calloc does not touch them; huge pages come cheaper
 static int cpu_alloc(Ops *ops, void **memory, size_t bytes) {
   (void)ops;
   *memory = NULL;
   char *block = calloc(1, bytes + ALIGNMENT + sizeof(void *));
   if (!block) {
-    return bfm_fail(BFM_NO_MEMORY, "out of memory: %.1f GB needed; a smaller batch, preset or number of seeds needs less",
-                    bytes / 1e9);
+    return bfm_fail(
+        BFM_NO_MEMORY,
+        "out of memory: %.1f GB needed; a smaller batch, preset or number of seeds needs less",
+        bytes / 1e9);
   }
   uintptr_t at = ((uintptr_t)block + sizeof(void *) + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
   ((void **)at)[-1] = block;

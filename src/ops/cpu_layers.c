@@ -3,8 +3,6 @@
 
 #include "ops/cpu.h"
 
-#define ARGS(Type_) const Type_ *x = ((Job *)job)->x; const Type type = ((Job *)job)->cpu->ops.type; (void)type; (void)worker
-
 // ------------------------------- bias ------------------------------------------------------------
 
 #define BIAS_COLUMNS 64
@@ -45,7 +43,8 @@ static void norm_task(void *job, int64_t task, int worker) {
     float *out = row_target(x->y, type, at, out_buffer);
     int64_t end_block = x->end_block ? x->end_block : x->blocks;
     for (int64_t k = x->first_block; k < end_block; k++) {
-      int64_t lo = block_start(k, x->width, x->blocks), hi = block_start(k + 1, x->width, x->blocks);
+      int64_t lo = block_start(k, x->width, x->blocks),
+              hi = block_start(k + 1, x->width, x->blocks);
       float mean = sum_of(in + lo, hi - lo) / (hi - lo), square = 0;
 #pragma omp simd reduction(+ : square)
       for (int64_t j = lo; j < hi; j++) square += (in[j] - mean) * (in[j] - mean);
@@ -87,7 +86,8 @@ static void norm_grad_task(void *job, int64_t task, int worker) {
     const float *dy = row_read(x->dy, type, at, x->width, dy_buffer);
     float *dx = row_target(x->dx, type, at, out_buffer);
     for (int64_t k = 0; k < x->blocks; k++) {
-      int64_t lo = block_start(k, x->width, x->blocks), hi = block_start(k + 1, x->width, x->blocks);
+      int64_t lo = block_start(k, x->width, x->blocks),
+              hi = block_start(k + 1, x->width, x->blocks);
       const float *stats = x->stats + ((group * x->row_stride + row) * x->blocks + k) * 2;
       float mean = stats[0], scale = stats[1], sum = 0, sum_hat = 0;
 #pragma omp simd reduction(+ : sum, sum_hat)
@@ -155,7 +155,8 @@ static void pack_task(void *job, int64_t task, int worker) {
 }
 
 static void pack(Ops *ops, const Pack *x) {
-  for (; x; x = x->next) cpu_run(ops, x, x->groups * x->copies * chunks(x->rows, CHUNK_ROWS), pack_task);
+  for (; x; x = x->next)
+    cpu_run(ops, x, x->groups * x->copies * chunks(x->rows, CHUNK_ROWS), pack_task);
 }
 
 static void copy_columns_task(void *job, int64_t task, int worker) {
@@ -207,7 +208,8 @@ static void policy_action_task(void *job, int64_t task, int worker) {
 }
 
 static void policy_action(Ops *ops, const PolicyAction *x) {
-  for (; x; x = x->next) cpu_run(ops, x, x->groups * chunks(x->rows, CHUNK_ROWS), policy_action_task);
+  for (; x; x = x->next)
+    cpu_run(ops, x, x->groups * chunks(x->rows, CHUNK_ROWS), policy_action_task);
 }
 
 #define MIN_NORM 1e-12f  // keeps a zero row finite

@@ -3,8 +3,6 @@
 
 #include "ops/cpu.h"
 
-#define ARGS(Type_) const Type_ *x = ((Job *)job)->x; const Type type = ((Job *)job)->cpu->ops.type; (void)type; (void)worker
-
 // loss[r] = the sum of each replica's n partial sums
 static void sum_partials(const float *partial, int64_t replicas, int64_t n, float *loss,
                          int64_t stride) {
@@ -156,7 +154,9 @@ static void aw_weights_task(void *job, int64_t task, int worker) {
   for (int64_t j = 0; j < x->rows; j++) w[j] = (float)(w[j] / sum);
 }
 
-static void aw_weights(Ops *ops, const AwWeights *x) { cpu_run(ops, x, x->replicas, aw_weights_task); }
+static void aw_weights(Ops *ops, const AwWeights *x) {
+  cpu_run(ops, x, x->replicas, aw_weights_task);
+}
 
 static void aw_loss_task(void *job, int64_t task, int worker) {
   ARGS(AwLoss);

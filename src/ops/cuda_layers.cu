@@ -1,6 +1,6 @@
 // The CUDA backend's layers and parameter updates. A normalized segment (one block of one row)
-// belongs to as few lanes of a warp as it fills, so that narrow blocks waste none. Sums over rows are
-// taken in chunks; the block of threads that comes last adds the chunks up in their order.
+// belongs to as few lanes of a warp as it fills, so that narrow blocks waste none. Sums over rows
+// are taken in chunks; the block of threads that comes last adds the chunks up in their order.
 
 #include "ops/cuda.cuh"
 
@@ -204,8 +204,8 @@ static void norm(Ops *ops, const Norm *x) {
 
 #define MAX_BLOCKS 64  // of a row: their sums wait in shared memory
 
-// One block of threads takes NORM_CHUNK rows of a group: first each segment's two sums, then, column
-// by column, dx and the chunk's share of dgain, dbias and dx's sums. The rows are still in the cache.
+// One block of threads takes NORM_CHUNK rows of a group: first each segment's two sums, then,
+// column by column, dx and the chunk's share of dgain, dbias and dx's sums; rows stay in cache.
 template <typename T, int V, Activation F>
 __global__ void norm_grad_kernel(const NormGrad x, unsigned lanes) {
   __shared__ float part[3][THREADS * V];

@@ -204,9 +204,9 @@ static int product_make(Product *product) {
   dnnl_post_ops_destroy(post);
   dnnl_primitive_attr_destroy(attr);
   if (status != dnnl_success) {
-    return bfm_fail(BFM_UNAVAILABLE, "oneDNN has no product of %s for %ld x %ld x %ld here (status %d)",
-                    s->type == F32 ? "float32" : "bfloat16", (long)s->m, (long)s->n, (long)s->k,
-                    (int)status);
+    return bfm_fail(
+        BFM_UNAVAILABLE, "oneDNN has no product of %s for %ld x %ld x %ld here (status %d)",
+        s->type == F32 ? "float32" : "bfloat16", (long)s->m, (long)s->n, (long)s->k, (int)status);
   }
   DNNL(dnnl_primitive_create(&product->primitive, pd), "making a product");
 
@@ -282,6 +282,7 @@ void onednn_sgemm(int64_t m, int64_t n, int64_t k, float alpha, const float *a, 
                   int transpose_b, float beta, float *c) {
   int threads = omp_get_max_threads ? omp_get_max_threads() : 1;
   if (threads > 1) omp_set_num_threads(1);
-  dnnl_sgemm('N', transpose_b ? 'T' : 'N', m, n, k, alpha, a, k, b, transpose_b ? k : n, beta, c, n);
+  dnnl_sgemm('N', transpose_b ? 'T' : 'N', m, n, k, alpha, a, k, b, transpose_b ? k : n, beta, c,
+             n);
   if (threads > 1) omp_set_num_threads(threads);
 }

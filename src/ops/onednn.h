@@ -27,7 +27,7 @@ int onednn_product(OneDnn *dnn, const ProductShape *shape, Product **product);
 int product_run(Product *product, int worker, const void *a, const void *b, void *c,
                 const float *bias);
 
-// C[m,n] = alpha·A[m,k]·B + beta·C on one thread, float32, tight rows; transpose_b: B is stored [n, k]
+// C[m,n] = alpha·A[m,k]·B + beta·C on one thread, float32, tight rows; transpose_b: B is [n, k]
 void onednn_sgemm(int64_t m, int64_t n, int64_t k, float alpha, const float *a, const float *b,
                   int transpose_b, float beta, float *c);
 

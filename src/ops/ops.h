@@ -2,8 +2,8 @@
 // (cuBLASLt and kernels, a plugin). Networks and agents are written once, on these.
 //
 // Every operation takes one struct of named arguments: a call site reads like a sentence, the CPU
-// hands the struct to its threads, CUDA hands it to its kernel. Pointers are to the device's memory.
-// Operations run in the order of their calls and do not wait: sync() or download() does.
+// hands the struct to its threads, CUDA hands it to its kernel. Pointers are to the device's
+// memory. Operations run in the order of their calls and do not wait: sync() or download() does.
 //
 // Letters: R replicas, M members, G = R·M groups (the leading axis of a batched product), N rows of
 // a batch, d length of z, K blocks, I groups of equal z with J = N/I rows each.
@@ -26,8 +26,8 @@ typedef enum { F32, BF16 } Type;
 
 static inline size_t type_size(Type type) { return type == F32 ? 4 : 2; }
 
-// how products are computed: T is float32 with the first two, bfloat16 with the last. The CPU has no
-// tf32 and computes float32. With bf16 a GPU takes products of float32 operands in tf32.
+// how products are computed: T is float32 with the first two, bfloat16 with the last. The CPU has
+// no tf32 and computes float32. With bf16 a GPU takes products of float32 operands in tf32.
 typedef enum { PRECISION_F32, PRECISION_TF32, PRECISION_BF16 } Precision;
 
 static inline Type precision_type(Precision p) { return p == PRECISION_BF16 ? BF16 : F32; }
@@ -47,8 +47,8 @@ typedef enum {
   EPILOGUE_RELU_GRAD,  // C = A·B where relu > 0, else 0
 } Epilogue;
 
-// C[m,n] = A[m,k]·B[k,n] for each g in 0 … batch-1. Group g reads A at a + (g / share_a)·stride_a and
-// so on: share > 1 lets consecutive groups use one operand. share_c > 1: their products are summed.
+// C[m,n] = A[m,k]·B[k,n] for each g in 0 … batch-1. Group g reads A at a + (g / share_a)·stride_a
+// and so on: share > 1: consecutive groups use one operand. share_c > 1: their products are summed.
 typedef struct {
   int64_t m, n, k;
   int transpose_a;  // A is stored [k, m]
@@ -240,8 +240,8 @@ typedef struct {
   int64_t replicas, members, count;
 } MeanMembers;
 
-// ½·mean_{j≠k} (M_jk − γ_j·T_jk)² − mean_j M_jj, summed over members and averaged over the I groups;
-// M becomes the loss's gradient by M. T_jk is the min over its members.
+// ½·mean_{j≠k} (M_jk − γ_j·T_jk)² − mean_j M_jj, summed over members and averaged over the I
+// groups; M becomes the loss's gradient by M. T_jk is the min over its members.
 typedef struct {
   float *m;        // [R, M, I, J, J]
   const float *t;  // [R, t_members, I, J, J]
@@ -265,8 +265,9 @@ typedef struct {
 } OrthoLoss;
 
 // weights of advantage-weighted regression over each replica's batch:
-// A = mean_m (or Σ_m) q − base_m q_pi, w = softmax(min(A/β, clip)), iwis: w/max(1−w, 1e-6) scaled to sum 1.
-// ess > 0: w = softmax(A/β) with the β that makes the effective sample size 1/Σw² that share of the rows
+// A = mean_m (or Σ_m) q − base_m q_pi, w = softmax(min(A/β, clip)), iwis: w/max(1−w, 1e-6) scaled
+// to sum 1. ess > 0: w = softmax(A/β) with the β that makes the effective sample size 1/Σw² that
+// share of the rows
 typedef struct {
   float *w;                 // [R, N]
   const float *q, *q_pi;    // [R, M, q_stride], N rows used
@@ -276,7 +277,7 @@ typedef struct {
   int sum_members, mean_base, iwis;
 } AwWeights;
 
-// 1/β is found by halving an interval of its logarithm, around the one that makes the mean exponent -1
+// 1/β is found by halving an interval of its logarithm, around a mean exponent of -1
 #define ESS_HALVINGS 20
 #define ESS_RANGE 10.0f  // powers of two up and down
 
@@ -334,8 +335,8 @@ typedef struct {
 
 // ------------------------------- parameters ------------------------------------------------------
 
-// Adam, then target += tau·(param − target). The copies (T) receive the new values. *step counts from 0
-// at the first update.
+// Adam, then target += tau·(param − target). The copies (T) receive the new values. *step counts
+// from 0 at the first update.
 typedef struct {
   float *param, *m, *v;
   const float *grad;
@@ -346,7 +347,7 @@ typedef struct {
   float lr, beta1, beta2, epsilon, tau;
 } Adam;
 
-// out = in where mask (repeating every `period` elements) is 1, else 0. out: T or, with out_f32, float32
+// out = in where mask (repeating every `period` elements) is 1, else 0. out: T, or float32
 typedef struct {
   void *out;
   const float *in;
@@ -357,8 +358,8 @@ typedef struct {
 
 // ------------------------------- acting ----------------------------------------------------------
 
-// out[k, i] = clip(mu_i + σ·normal, ±1), sample k of row i: draw ((first_row + i)·samples + k)·act + j of
-// (seed, STREAM_ES, step)
+// out[k, i] = clip(mu_i + σ·normal, ±1), sample k of row i: draw ((first_row + i)·samples + k)·act
+// + j of (seed, STREAM_ES, step)
 typedef struct {
   float *out;  // [samples, rows, act]
   const float *mu;
@@ -386,8 +387,9 @@ typedef struct {
 // ------------------------------- exploring -------------------------------------------------------
 
 // a batch of n-step transitions from a ring of time slots, a row of it being obs, act, reward,
-// discount, next_obs, last: R = Σ_k γᵏ·r_k and the discount γᵏ⁺¹ of next_obs, over at most nstep rows
-// of one episode, none newer than the newest. Row i of replica r is draw i of (seeds[r], stream, *step)
+// discount, next_obs, last: R = Σ_k γᵏ·r_k and the discount γᵏ⁺¹ of next_obs, over at most nstep
+// rows of one episode, none newer than the newest. Row i of replica r: draw i of
+// (seeds[r], stream, *step)
 typedef struct {
   float *obs, *act, *reward, *discount, *next_obs;  // [R, N, ·]
   const float *ring;                                // [capacity, R, envs, row]
@@ -452,8 +454,8 @@ struct Ops {
 
   // side by side: operations after lane(i) belong to lane i (0 … 7); lane 0 is the main line.
   // fork(i): lane i waits for what the present lane has so far; join(i): the present lane waits for
-  // lane i. Where lanes compete, the lower go first. What a recorded body leaves unjoined runs on beside
-  // the body's next replay; elsewhere every lane is joined in the end.
+  // lane i. Where lanes compete, the lower go first. What a recorded body leaves unjoined runs on
+  // beside the body's next replay; elsewhere every lane is joined in the end.
   void (*lane)(Ops *ops, int lane);
   void (*fork)(Ops *ops, int lane);
   void (*join)(Ops *ops, int lane);
@@ -507,7 +509,7 @@ struct Ops {
   void (*rnd_bonus)(Ops *ops, const RndBonus *x);
 };
 
-// device: "cpu", "cuda", "cuda:1" or "auto" (a GPU where one answers); threads: of the CPU, 0 all cores
+// device: "cpu", "cuda", "cuda:1" or "auto" (a GPU where one answers); threads: CPU's, 0 all cores
 int ops_open(Ops **ops, const char *device, Precision precision, int threads);
 
 int ops_open_cpu(Ops **ops, Type type, int threads);

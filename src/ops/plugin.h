@@ -13,8 +13,8 @@
 // bfm_fail: leaves the message behind bfm_error(), returns status
 typedef int (*Fail)(int status, const char *format, ...);
 
-// version: the caller's BFM_VERSION; sum: its OPS_SUM, which the Makefile makes of the text of ops.h:
-// sizes of structs would not tell of two fields that changed places
+// version: the caller's BFM_VERSION; sum: its OPS_SUM, which the Makefile makes of the text of
+// ops.h: sizes of structs would not tell of two fields that changed places
 typedef int (*CudaOpen)(Ops **ops, int device, Precision precision, const char *version,
                         unsigned sum, Fail fail);
 

@@ -1,5 +1,5 @@
-// OpenGL without a window. Both libraries are looked for at run time, so that all but pictures works
-// where neither is installed; the few functions and numbers needed of them are declared here.
+// OpenGL without a window. Both libraries are looked for at run time, so that all but pictures
+// works where neither is installed; the few functions and numbers needed of them are declared here.
 
 #include "view/gl.h"
 

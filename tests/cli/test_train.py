@@ -126,6 +126,16 @@ def test_several_files_are_merged(data, tmp_path):
   assert "300 transitions" in process.stdout
 
 
+def test_held_actions_are_transitions_of_many_steps(tmp_path):
+  held = np.repeat(np.random.default_rng(0).uniform(-1, 1, (50, 2)), 4, 0).astype("f4")
+  data = write_dataset(tmp_path / "data.h5", actions=held, next_observations=None)
+  process = run("train", data, *TINY, "--stride", 3, "--steps", 2, "-o", tmp_path / "run")
+  # two windows of three in every four rows, less those that an episode's end cuts
+  assert "in 4 episodes" in process.stdout and "97 transitions" in process.stdout, process
+  process = run("train", "--resume", *HERE, "--steps", 4, "-o", tmp_path / "run")
+  assert "97 transitions" in process.stdout, process
+
+
 # ---------------------------------- refusals ------------------------------------------------------
 
 
@@ -156,6 +166,7 @@ def test_one_transition_is_too_few(tmp_path):
     (["--device", "nonsense"], "nonsense"),
     (["--goal", "7:9"], "goal"),
     (["--z-groups", "5"], "z-groups"),
+    (["--stride", "2"], "stride is 2, but actions"),
 ])
 def test_options_that_do_not_fit_leave_nothing(flags, part, data, tmp_path):
   assert part in refused("train", data, *TINY, *flags, "-o", tmp_path / "run")

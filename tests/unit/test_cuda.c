@@ -528,8 +528,9 @@ static void test_actor_losses(void **state) {
          .sum_members = options & 1, .mean_base = options >> 1 & 1, .iwis = options >> 2 & 1);
     check("aw_weights", w, 2e-5);
     check("aw_weights advantage", advantage, 2e-5);
-    BOTH(aw_weights, AwWeights, .w = AT(w), .q = AT(q), .q_pi = AT(q_pi), .replicas = R, .members = M,
-         .rows = N - 1, .q_stride = N, .ess = 0.01f + 0.1f * options, .iwis = options & 1);
+    BOTH(aw_weights, AwWeights, .w = AT(w), .q = AT(q), .q_pi = AT(q_pi), .replicas = R,
+         .members = M, .rows = N - 1, .q_stride = N, .ess = 0.01f + 0.1f * options,
+         .iwis = options & 1);
     check("aw_weights of an effective sample size", w, 2e-4);
   }
   Buffer *dx = f32(R * N * act), *a = f32(R * N * act), *loss = f32(R * 4);
@@ -1022,14 +1023,15 @@ static void test_prompts(void **state) {
     for (size_t j = 0; j < sizeof rows / sizeof *rows; j++) {
       float z[2][16], largest = 0;
       for (int side = CPU; side <= GPU; side++) {
-        assert_int_equal(bfm_agent_prompt_reward(agent[side], 0, rows[j], data + 3000, data, 0, z[side]),
-                         BFM_OK);
+        assert_int_equal(
+            bfm_agent_prompt_reward(agent[side], 0, rows[j], data + 3000, data, 0, z[side]),
+            BFM_OK);
       }
       for (int k = 0; k < 16; k++) largest = fmaxf(largest, fabsf(z[CPU][k]));
       for (int k = 0; k < 16; k++) {
         if (!(fabsf(z[CPU][k] - z[GPU][k]) <= (exact ? 1e-4 : 5e-2) * largest)) {
-          fail_msg("%s, %ld states, z[%d]: %g on the CPU, %g on the GPU", kinds[i], (long)rows[j], k,
-                   z[CPU][k], z[GPU][k]);
+          fail_msg("%s, %ld states, z[%d]: %g on the CPU, %g on the GPU", kinds[i], (long)rows[j],
+                   k, z[CPU][k], z[GPU][k]);
         }
       }
     }

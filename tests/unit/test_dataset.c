@@ -1,5 +1,5 @@
-// Datasets: D4RL's layout in its varieties, transitions rebuilt where the successors are not stored,
-// and a sentence for everything that cannot be learned from.
+// Datasets: D4RL's layout in its varieties, transitions rebuilt where the successors are not
+// stored, and a sentence for everything that cannot be learned from.
 
 #include <math.h>
 #include <setjmp.h>
@@ -154,6 +154,31 @@ static void test_merge(void **state) {
   assert_message(other);
 }
 
+// windows of two rows with one action, none of them over the end of an episode
+static void test_stride(void **state) {
+  (void)state;
+  Dataset data;
+  static const double held[6] = {.1, .1, .1, .3, .3, .3};
+  Variant v = {.spoil = "actions", .rows = 6, .columns = 1, .values = held, .with_next = 1};
+  assert_int_equal(read_variant(&data, v), BFM_OK);
+  assert_int_equal(dataset_stride(&data, 2), BFM_OK);
+  assert_int_equal(data.count, 3);
+  assert_int_equal(data.episodes, 2);
+  static const float from[3] = {0, 1, 10}, to[3] = {1, 2, 11}, discount[3] = {1, 0, 1};
+  static const uint8_t ends[3] = {0, 1, 1};
+  for (int i = 0; i < 3; i++) {
+    assert_true(data.obs[2 * i] == from[i] && data.next_obs[2 * i + 1] == to[i] + 100);
+    assert_true(data.act[i] == (i < 2 ? .1f : .3f) && data.discount[i] == discount[i]);
+    assert_int_equal(data.ends[i], ends[i]);
+  }
+  dataset_free(&data);
+
+  assert_int_equal(read_variant(&data, v), BFM_OK);
+  assert_int_equal(dataset_stride(&data, 3), BFM_BAD_ARGUMENT);
+  assert_message("stride is 3, but actions of the data that were held for so many steps are too few: 1");
+  dataset_free(&data);
+}
+
 static void test_refusals(void **state) {
   (void)state;
   static const double all_end[6] = {1, 1, 1, 1, 1, 1}, but_one[6] = {0, 1, 1, 1, 1, 1};
@@ -303,6 +328,7 @@ int main(void) {
       cmocka_unit_test(test_stored_successors),
       cmocka_unit_test(test_without_timeouts),
       cmocka_unit_test(test_merge),
+      cmocka_unit_test(test_stride),
       cmocka_unit_test(test_refusals),
       cmocka_unit_test(test_not_a_dataset),
       cmocka_unit_test(test_absurd_size),

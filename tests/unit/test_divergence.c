@@ -1,7 +1,8 @@
-// A problem on which F feeds on itself. The data's actions are at the corners ±1, as those of trained
-// agents are; the mean of a policy that is regressed on them lies inside, where F is asked for targets
-// but never taught. Without layer norm in F's trunk it grows there beyond all bounds, and the guard says
-// so; with it, it stays within what it can be. States gather in one place, as those of experts do.
+// A problem on which F feeds on itself. The data's actions are at the corners ±1, as those of
+// trained agents are; the mean of a policy that is regressed on them lies inside, where F is asked
+// for targets but never taught. Without layer norm in F's trunk it grows there beyond all bounds,
+// and the guard says so; with it, it stays within what it can be. States gather in one place, as
+// those of experts do.
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -31,7 +32,7 @@ static float *draw(void (*draws)(uint64_t, uint32_t, uint64_t, int64_t, float *)
   return x;
 }
 
-// a point on a ring is pushed by the mean of its actions; four in five of its states are in one place
+// a point on a ring is pushed by the mean of its actions; four in five states are in one place
 static void set_data(bfm_agent *agent) {
   float *normal = draw(bfm_random_normal, 2000, TRANSITIONS);
   float *uniform = draw(bfm_random_uniform, 2001, 2 * TRANSITIONS);
@@ -57,9 +58,11 @@ static void set_data(bfm_agent *agent) {
 // the guard's word within STEPS steps
 static int train(const char *changes) {
   char options[512];
-  snprintf(options, sizeof options,
-           "{\"device\": \"cpu\", \"threads\": 1, \"seed\": 1, \"d\": 8, \"batch\": 64, \"hidden\": 64, "
-           "\"feat\": 32, \"b-hidden\": 32, \"lr\": 1e-3, \"polyak\": 0.05, %s}", changes);
+  snprintf(
+      options, sizeof options,
+      "{\"device\": \"cpu\", \"threads\": 1, \"seed\": 1, \"d\": 8, \"batch\": 64, \"hidden\": 64, "
+      "\"feat\": 32, \"b-hidden\": 32, \"lr\": 1e-3, \"polyak\": 0.05, %s}",
+      changes);
   bfm_agent *agent;
   assert_int_equal(bfm_agent_new(&agent, OBS, ACT, options), BFM_OK);
   set_data(agent);

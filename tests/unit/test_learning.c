@@ -1,8 +1,8 @@
 // Learning, end to end: a point on a ring moves where its action pushes it. From random moves each
-// algorithm learns to go to goals it is shown, which random moves do not reach. With the sign of any
-// loss flipped (fb, ortho, actor; psi, lap) this program fails; tests/mutations.sh shows algorithm by
-// algorithm which notice. Plain fb at times learns without orthonormal features: theirs are asked for.
-// The guard is silent all along, and speaks up when the learning rate is 1.
+// algorithm learns to go to goals it is shown, which random moves do not reach. With the sign of
+// any loss flipped (fb, ortho, actor; psi, lap) this program fails; tests/mutations.sh shows
+// algorithm by algorithm which notice. Plain fb at times learns without orthonormal features:
+// theirs are asked for. The guard is silent all along, and speaks up when the learning rate is 1.
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -102,8 +102,9 @@ static double distance(bfm_agent *agent) {
 static bfm_agent *agent_with(const char *changes, const char *lr) {
   char options[512];
   snprintf(options, sizeof options,
-           "{\"device\": \"cpu\", \"threads\": 1, \"seed\": 1, \"d\": 8, \"batch\": 128, \"hidden\": 64, "
-           "\"feat\": 32, \"b-hidden\": 32, \"lr\": %s, \"gamma\": 0.9, \"polyak\": 0.05, %s}",
+           "{\"device\": \"cpu\", \"threads\": 1, \"seed\": 1, \"d\": 8, \"batch\": 128, "
+           "\"hidden\": 64, \"feat\": 32, \"b-hidden\": 32, \"lr\": %s, "
+           "\"gamma\": 0.9, \"polyak\": 0.05, %s}",
            lr, changes);
   bfm_agent *agent;
   assert_int_equal(bfm_agent_new(&agent, 2, 1, options), BFM_OK);
@@ -116,8 +117,10 @@ static void check(void **state) {
   int status = train(agent, STEPS);
   double after = distance(agent), random = distance(NULL);
   double largest = metric(agent, "B.eig.max", "phi.eig.max");
-  printf("goals at %.2f rad after learning, %.2f before, %.2f by random moves, E[BBᵀ] up to %.2f: %s\n",
-         after, before, random, largest, (const char *)*state);
+  printf(
+      "goals at %.2f rad after learning, %.2f before, %.2f by random moves, E[BBᵀ] up to %.2f: "
+      "%s\n",
+      after, before, random, largest, (const char *)*state);
   bfm_agent_free(agent);
   if (status) fail_msg("%s", bfm_error());
   assert_true(after < NEAR);

@@ -1,5 +1,5 @@
-// Networks of every shape against a plain double-precision one: outputs, and gradients by parameters
-// and input against central differences of it. Two replicas, two members, a pass over some rows.
+// Networks of every shape against a plain double-precision one: outputs, and gradients by
+// parameters and input against central differences of it. Two replicas, two members, some rows.
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -41,7 +41,8 @@ static void relu(double *x, int64_t count) {
 }
 
 // out [net->out] of one row, for group g = replica · members + member
-static void plain(const Net *net, const double *p, int64_t g, const double *const in[2], double *out) {
+static void plain(const Net *net, const double *p, int64_t g, const double *const in[2],
+                  double *out) {
   double a[WIDE], x[WIDE], y[WIDE];
   for (int b = 0; b < 2 && net->in[b]; b++) {
     linear(&net->branch_in[b], p, g, in[b], a);
@@ -117,7 +118,8 @@ static void check(void **state) {
   uint64_t seeds[R] = {4, 5};
   assert_int_equal(net_init(&net, seeds, 0, params), BFM_OK);
   for (int64_t i = 0; i < net.count; i++) params[i] += 0.3f * noise[i];
-  Problem x = {&net, malloc(net.count * sizeof *x.p), {NULL, NULL}, normals(2, R * M * USED * net.out)};
+  Problem x = {
+      &net, malloc(net.count * sizeof *x.p), {NULL, NULL}, normals(2, R * M * USED * net.out)};
   for (int64_t i = 0; i < net.count; i++) x.p[i] = params[i];
 
   Ops *ops;
@@ -135,7 +137,8 @@ static void check(void **state) {
     for (int64_t i = 0; i < R * M * USED * net.in[b]; i++) {
       int64_t row = i / net.in[b];
       x.in[b][i] = in[i];
-      ((float *)tape.in[b])[(row / USED * ROWS + FIRST + row % USED) * net.in[b] + i % net.in[b]] = in[i];
+      ((float *)tape.in[b])[(row / USED * ROWS + FIRST + row % USED) * net.in[b] + i % net.in[b]] =
+          in[i];
     }
     free(in);
   }
@@ -148,8 +151,9 @@ static void check(void **state) {
   value(&x, outs);
   for (int64_t i = 0; i < R * M * USED * net.out; i++) {
     int64_t row = i / net.out;
-    close_to("an output", tape.out[(row / USED * ROWS + FIRST + row % USED) * net.out + i % net.out],
-             outs[i], 5);
+    close_to("an output",
+             tape.out[(row / USED * ROWS + FIRST + row % USED) * net.out + i % net.out], outs[i],
+             5);
   }
 
   net_backward(ops, &net, online, &tape, x.dout, pass, 1);
@@ -185,10 +189,12 @@ static void check(void **state) {
   Arena infer = {.base = memory};
   tape_layout(&tape, &net, F32, TAPE_INFER, R, USED, &infer);
   for (int b = 0; b < 2; b++) {
-    for (int64_t i = 0; i < R * M * USED * net.in[b]; i++) ((float *)tape.in[b])[i] = (float)x.in[b][i];
+    for (int64_t i = 0; i < R * M * USED * net.in[b]; i++)
+      ((float *)tape.in[b])[i] = (float)x.in[b][i];
   }
   net_forward(ops, &net, online, &tape, (Pass){.rows = USED});
-  for (int64_t i = 0; i < R * M * USED * net.out; i++) close_to("an output", tape.out[i], outs[i], 5);
+  for (int64_t i = 0; i < R * M * USED * net.out; i++)
+    close_to("an output", tape.out[i], outs[i], 5);
 
   ops->release(ops, memory);
   ops->close(ops);
@@ -201,7 +207,8 @@ static void check(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       NET("two inputs", .in = {5, 4}, .hidden = 8, .feat = 6, .layers = 2, .out = 3),
-      NET("norm in the trunk", .in = {5, 4}, .hidden = 8, .feat = 6, .layers = 2, .out = 3, .norm = 1),
+      NET("norm in the trunk", .in = {5, 4}, .hidden = 8, .feat = 6, .layers = 2, .out = 3,
+          .norm = 1),
       NET("an explorer's critic", .in = {6}, .hidden = 8, .feat = 8, .out = 1, .feat_norm = 1),
       NET("an explorer's actor", .in = {5}, .hidden = 8, .feat = 8, .out = 2),
       NET("an explorer's predictor", .in = {5}, .hidden = 8, .feat = 8, .out = 3, .plain = 1),

@@ -1,5 +1,5 @@
-// The progress line's text: short forms of counts and times, rate of a resumed run, and silence when
-// nobody looks.
+// The progress line's text: short forms of counts and times, rate of a resumed run, and silence
+// when nobody looks.
 
 #include <math.h>
 #include <setjmp.h>

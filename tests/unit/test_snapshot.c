@@ -71,7 +71,8 @@ static void check_going_back(const char *device, const char *algo) {
 
 static void test_going_back(void **state) {
   (void)state;
-  static const char *const devices[] = {"cpu", "cuda"}, *const algos[] = {"fb", "fb-aware", "lap-aw"};
+  static const char *const devices[] = {"cpu", "cuda"};
+  static const char *const algos[] = {"fb", "fb-aware", "lap-aw"};
   for (int i = 0; i < 2; i++) {
     for (int k = 0; k < 3; k++) check_going_back(devices[i], algos[k]);
   }
