@@ -634,8 +634,8 @@ int dataset_stride(Dataset *data, int64_t n) {
   int status = to.count >= 2
                    ? grow(&to, to.count)
                    : bfm_fail(BFM_BAD_ARGUMENT,
-                              "stride is %" PRId64 ", but the data has %" PRId64
-                              " actions that were held for so many steps",
+                              "stride is %" PRId64 ", but actions of the data that were held "
+                              "for so many steps are too few: %" PRId64,
                               n, to.count);
   if (!status) take_windows(data, &to, n, last);
   for (int k = 0; k < PART_COUNT; k++) block_free(status ? &to.blocks[k] : &data->blocks[k]);
