@@ -10,6 +10,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
+#include "agents/agent.h"
 #include "data/dataset.h"
 #include "data/hdf5.h"
 #include "envs/domain.h"
@@ -267,18 +268,6 @@ static int set_prompt(Training *t, const Dataset *data) {
 
 // ---------------------------------- all of it ----------------------------------------------------
 
-static int option_of(const bfm_agent *agent, const char *name, int64_t *number, char *text,
-                     size_t size) {
-  char *json = bfm_agent_options(agent);
-  cJSON *options = json ? cJSON_Parse(json) : NULL;
-  const cJSON *item = cJSON_GetObjectItem(options, name);
-  if (number) *number = item ? (int64_t)item->valuedouble : 0;
-  if (text) snprintf(text, size, "%s", cJSON_IsString(item) ? item->valuestring : "");
-  free(json);
-  cJSON_Delete(options);
-  return item ? BFM_OK : bfm_fail(BFM_NO_MEMORY, "no memory for the options");
-}
-
 static int make_watch(Training *t) {
   const TrainSettings *s = &t->settings;
   if (!s->eval_every) return BFM_OK;
@@ -293,16 +282,13 @@ static int make_watch(Training *t) {
                     .rewards = t->sample_rewards,
                     .stop = t->plan.stop};
   enum { ON, OFF, BOTH };
-  int64_t es, threads;
-  char device[OPTION_TEXT_SIZE], options[OPTION_TEXT_SIZE + 64];
-  TRY(option_of(t->agent, "es", &es, NULL, 0));
-  TRY(option_of(t->agent, "seed", &plan.seed, NULL, 0));
-  TRY(option_of(t->agent, "threads", &threads, NULL, 0));
-  TRY(option_of(t->agent, "device", NULL, device, sizeof device));
-  if (s->eval_es != ON || !es) plan.es[plan.es_count++] = 0;
-  if (s->eval_es != OFF && es) plan.es[plan.es_count++] = es;
-  snprintf(options, sizeof options, "{\"device\": \"%s\", \"threads\": %" PRId64 "}", device,
-           threads);
+  const Config *config = &t->agent->config;
+  char options[OPTION_TEXT_SIZE + 64];
+  plan.seed = config->seed;
+  if (s->eval_es != ON || !config->es) plan.es[plan.es_count++] = 0;
+  if (s->eval_es != OFF && config->es) plan.es[plan.es_count++] = config->es;
+  snprintf(options, sizeof options, "{\"device\": \"%s\", \"threads\": %" PRId64 "}",
+           config->device, config->threads);
   plan.options = options;
   return watch_new(&t->watch, &plan, t->agent);
 }
