@@ -29,21 +29,24 @@ static const struct argp_option options[] = {
     {0},
 };
 
+double ask_softmax(const char *arg, const struct argp_state *state) {
+  char *end;
+  double softmax = strtod(arg, &end);
+  if (*end || end == arg || !(softmax > 0) || isinf(softmax)) {
+    argp_error(state, "softmax must be a number above 0, not %s", arg);
+  }
+  return softmax;
+}
+
 static error_t parse(int key, char *arg, struct argp_state *state) {
   Ask *ask = state->input;
-  char *end;
   switch (key) {
     case KEY_REWARD: ask->reward = arg; return 0;
     case KEY_TASK: ask->task = arg; return 0;
     case KEY_GOAL: ask->goal = arg; return 0;
     case KEY_DEMO: ask->demo = arg; return 0;
     case KEY_Z: ask->z = arg; return 0;
-    case KEY_SOFTMAX:
-      ask->softmax = strtod(arg, &end);
-      if (*end || end == arg || !(ask->softmax > 0) || isinf(ask->softmax)) {
-        argp_error(state, "softmax must be a number above 0, not %s", arg);
-      }
-      return 0;
+    case KEY_SOFTMAX: ask->softmax = ask_softmax(arg, state); return 0;
     default: return ARGP_ERR_UNKNOWN;
   }
 }

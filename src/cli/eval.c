@@ -61,10 +61,7 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
     case ARGP_KEY_INIT: flags_init(state, (Flags *const[]){&a->flags}, 1); return 0;
     case 't': a->tasks = arg; return 0;
     case KEY_RANDOM: a->random = 1; return 0;
-    case KEY_SOFTMAX:
-      a->softmax = atof(arg);
-      if (!(a->softmax > 0)) argp_error(state, "softmax must be a number above 0, not %s", arg);
-      return 0;
+    case KEY_SOFTMAX: a->softmax = ask_softmax(arg, state); return 0;
     case KEY_Z: a->z = arg; return 0;
     case 'j': a->json = 1; return 0;
     case 'q': a->quiet = 1; return 0;
