@@ -184,13 +184,19 @@ static void print_cell(Show *s, const PaperCell *cell, const char *task) {
   printf("%*s %6s", CELL_WIDTH - 7 + there, there ? text : "-", theirs);
 }
 
+// the next cell of a block, from number *i on, that the filter leaves; 0: there is none
+static int next_cell(const Show *s, const PaperCell *first, int *i, PaperCell *cell) {
+  while (paper_cell_at(first->table, (*i)++, cell)) {
+    if (strcmp(cell->domain, first->domain) || strcmp(cell->data, first->data)) return 0;
+    if (paper_cell_matches(cell, s->a->settings.filter)) return 1;
+  }
+  return 0;
+}
+
 static void print_row(Show *s, const PaperCell *first, int index, const char *task) {
   PaperCell cell;
   if (!s->a->json) printf("%-20s", task);
-  for (int i = index; paper_cell_at(first->table, i, &cell); i++) {
-    if (strcmp(cell.domain, first->domain) || strcmp(cell.data, first->data)) break;
-    if (paper_cell_matches(&cell, s->a->settings.filter)) print_cell(s, &cell, task);
-  }
+  for (int i = index; next_cell(s, first, &i, &cell);) print_cell(s, &cell, task);
   if (!s->a->json) putchar('\n');
 }
 
@@ -200,15 +206,11 @@ static void print_block(Show *s, const PaperCell *first, int index) {
   PaperCell cell;
   if (!s->a->json) {
     printf("\n%-20s", first->domain);
-    for (int i = index; paper_cell_at(first->table, i, &cell); i++) {
-      if (strcmp(cell.domain, first->domain) || strcmp(cell.data, first->data)) break;
-      if (!paper_cell_matches(&cell, s->a->settings.filter)) continue;
+    for (int i = index; next_cell(s, first, &i, &cell);) {
       printf(" %*.*s", CELL_WIDTH - 1, CELL_WIDTH - 1, cell.method->method);
     }
     printf("\n%-20s", first->data);
-    for (int i = index; paper_cell_at(first->table, i, &cell); i++) {
-      if (strcmp(cell.domain, first->domain) || strcmp(cell.data, first->data)) break;
-      if (!paper_cell_matches(&cell, s->a->settings.filter)) continue;
+    for (int i = index; next_cell(s, first, &i, &cell);) {
       printf("%*s %6s", CELL_WIDTH - 7, "ours  ", "paper");
     }
     putchar('\n');
@@ -334,13 +336,9 @@ static int draw(Show *s, Panel *panels, const char *path) {
 }
 
 static int plot(const Arguments *a) {
-  char path[PATH_MAX];
-  if (a->path)
-    snprintf(path, sizeof path, "%s", a->path);
-  else
-    snprintf(path, sizeof path, "%s/%s", a->settings.results, a->table->name);
-  char *dot = strrchr(path, '.');
-  if (dot && (!strcmp(dot, ".svg") || !strcmp(dot, ".png"))) *dot = 0;
+  char own[PATH_MAX], path[PATH_MAX];
+  snprintf(own, sizeof own, "%s/%s", a->settings.results, a->table->name);
+  TRY(plot_stem(a->path ? a->path : own, path, sizeof path));
   Show s = {.a = a};
   Panel *panels = calloc(MAX_PANELS, sizeof *panels);
   int status = panels ? open_show(&s) : bfm_fail(BFM_NO_MEMORY, "no memory for a plot");

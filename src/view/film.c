@@ -198,7 +198,7 @@ static int ffmpeg_end(const Ffmpeg *ffmpeg) {
                   WIFEXITED(result) ? WEXITSTATUS(result) : result);
 }
 
-// the pictures of every `each` state, one after the other
+// the pictures of one in `every` states, one after the other
 static int send_pictures(const Film *film, const Plot *plot, int64_t every, const Ffmpeg *ffmpeg) {
   int64_t stride = 3 * (int64_t)film->width, total = (film->count + every - 1) / every;
   size_t below = (size_t)(plot->height * stride), bytes = (size_t)(film->height * stride) + below;
