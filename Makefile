@@ -67,8 +67,8 @@ $(BUILD)/%.o: %.c | $(MUJOCO)
 	$(SAY) $(CC) $(bfm_CPPFLAGS) $(bfm_CFLAGS) -c $< -o $@
 
 # results say which commit made them
-$(BUILD)/src/run/ledger.o: bfm_CPPFLAGS += -DBFM_COMMIT='"$(shell git describe --always --dirty 2>/dev/null)"'
-$(BUILD)/src/run/ledger.o: $(wildcard .git/logs/HEAD)
+$(BUILD)/src/paper/ledger.o: bfm_CPPFLAGS += -DBFM_COMMIT='"$(shell git describe --always --dirty 2>/dev/null)"'
+$(BUILD)/src/paper/ledger.o: $(wildcard .git/logs/HEAD)
 
 # library and plugin call each other only when they were compiled with the same operations
 OPS_SUM := $(firstword $(shell cksum src/ops/ops.h))

@@ -11,7 +11,7 @@
 #include "core/nearest.h"
 #include "core/progress.h"
 #include "envs/tasks.h"
-#include "run/paper.h"
+#include "paper/paper.h"
 #include "view/plot.h"
 
 typedef struct {

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "envs/tasks.h"
-#include "run/paper.h"
+#include "paper/paper.h"
 
 #define MAX_SEEDS 64
 

@@ -1,7 +1,7 @@
 // The ledger. One write with O_APPEND a run, so that programs may share a ledger; a line cut off by
 // the end of its process is closed before the next.
 
-#include "run/ledger.h"
+#include "paper/ledger.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "core/nearest.h"
+#include "paper/paper.h"
 #include "run/d4rl.h"
-#include "run/paper.h"
 
 #define DMC "walker cheetah quadruped"
 #define MILLION 1000000

@@ -2,13 +2,13 @@
 // a training run with several seeds, whose evaluation goes to a ledger. Cells of different tables
 // that ask for the same run share it.
 
-#ifndef BFM_RUN_PAPER_H
-#define BFM_RUN_PAPER_H
+#ifndef BFM_PAPER_PAPER_H
+#define BFM_PAPER_PAPER_H
 
 #include <signal.h>
 
 #include "core/options.h"
-#include "run/ledger.h"
+#include "paper/ledger.h"
 
 typedef struct {
   const char *name, *help;

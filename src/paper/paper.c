@@ -2,7 +2,7 @@
 // step is evaluated as the paper does, then lines in the ledger. Each part can be cut at any moment
 // and is gone on with by the next call, because data, run and ledger know how far they are.
 
-#include "run/paper.h"
+#include "paper/paper.h"
 
 #include <inttypes.h>
 #include <limits.h>

@@ -1,8 +1,8 @@
 // The ledger of results: results/ledger.jsonl, one JSON line a run, seed and es. Lines are appended
 // and never changed.
 
-#ifndef BFM_RUN_LEDGER_H
-#define BFM_RUN_LEDGER_H
+#ifndef BFM_PAPER_LEDGER_H
+#define BFM_PAPER_LEDGER_H
 
 #include <cjson/cJSON.h>
 #include <stdint.h>
