@@ -203,12 +203,12 @@ static int index_of(const cJSON *names, const cJSON *name) {
 static int join_lists(Dataset *data, int part, cJSON *common, const cJSON *names, int64_t first) {
   int32_t *indices = part_at(data, part, first);
   int64_t rows = data->count - first;
-  int size = cJSON_GetArraySize(names), changed = 0;
+  int size = cJSON_GetArraySize(names), changed = 0, same = cJSON_Compare(common, names, 1);
   int32_t *to = malloc((size_t)(size + 1) * sizeof *to);
   if (!to) return bfm_fail(BFM_NO_MEMORY, "no memory for %d names", size);
   for (int i = 0; i < size; i++) {
     const cJSON *name = cJSON_GetArrayItem(names, i);
-    to[i] = index_of(common, name);
+    to[i] = same ? i : index_of(common, name);
     if (to[i] < 0) {
       to[i] = cJSON_GetArraySize(common);
       cJSON_AddItemToArray(common, cJSON_Duplicate(name, 1));

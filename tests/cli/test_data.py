@@ -204,6 +204,17 @@ def test_infos_and_notes_are_kept(tmp_path):
   assert len(np.unique(more["infos/step"])) == 4000
 
 
+def test_sources_of_one_name(tmp_path):
+  path = collected(tmp_path / "a.h5", "--steps", 50)
+  with h5py.File(path, "a") as file:
+    file.attrs["sources"] = '["twin","twin"]'
+    file["infos/source"][:] = np.arange(50) % 2
+  data("convert", path, "-o", tmp_path / "out.h5")
+  tables, notes = everything(tmp_path / "out.h5")
+  assert notes["sources"] == '["twin","twin"]'
+  assert (tables["infos/source"] == np.arange(50) % 2).all()
+
+
 def test_merged_sources_keep_their_names(tmp_path):
   a = collected(tmp_path / "a.h5", "--steps", 50)
   b = collected(tmp_path / "b.h5", "--steps", 70, "--task", "easy")
