@@ -72,7 +72,8 @@ int guard_check(bfm_agent *a, const float *losses) {
     const float *from_b = a->b + ((r + 1) * b_rows - a->N) * a->d;  // lap: phi(s'), the second half
     status = a->ops->download(a->ops, f, a->tape[NET_F].out + g * f_rows * a->d, n * sizeof *f);
     if (!status) status = a->ops->download(a->ops, b, from_b, n * sizeof *b);
-    if (!status) status = check_member(a, r, f, b, losses[(r + 1) * a->loss_count - 2]);
+    float ortho = losses[(r + 1) * a->loss_count - 2];  // the loss before the actor's
+    if (!status) status = check_member(a, r, f, b, ortho);
   }
   free(f);
   return status;
