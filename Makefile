@@ -1,6 +1,7 @@
 # bfm: behavioral foundation models in C.
 #   make          build/libbfm.so, build/libbfm.a, build/bfm (and build/libbfm_cuda.so with nvcc)
 #   make deps     install everything that is missing
+#   make demo     install, build, and show what it does in two minutes
 #   make test     unit, fuzz, command-line and Python tests
 #   make oracle   live comparison with PyTorch and dm_control
 #   make bench    speeds, as ratios to the peers
@@ -177,6 +178,12 @@ bench: all
 deps:
 	@scripts/deps.sh
 
+# what deps installs, the second make finds
+demo:
+	@scripts/deps.sh
+	@$(MAKE) --no-print-directory $(BUILD)/bfm $(BUILD)/libbfm.so
+	@BFM=$(BUILD)/bfm BFM_BUILD=$(BUILD) scripts/demo.sh
+
 .venv/bin/python:
 	@echo 'bfm: $(@D) is not there; run "make deps" first' >&2; exit 1
 
@@ -189,5 +196,5 @@ format:
 clean:
 	rm -rf build build-san build-fuzz
 
-.PHONY: all cuda examples deps test test-unit test-fuzz test-python fuzz oracle bench bundle format \
-        clean
+.PHONY: all cuda examples deps demo test test-unit test-fuzz test-python fuzz oracle bench bundle \
+        format clean

@@ -1,0 +1,45 @@
+"""The demo, made short: every command of it still works, and it can be run twice."""
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from conftest import BFM, ROOT
+
+SCRIPT = str(ROOT / "scripts" / "demo.sh")
+SHORT = {**os.environ, "BFM": BFM, "EPISODES": "1", "STEPS": "8", "TRAIN": "20"}
+
+
+def demo(folder, **changes):
+  return subprocess.run([SCRIPT, str(folder)], env={**SHORT, **changes}, capture_output=True, text=True,
+                        timeout=120)
+
+
+def is_sanitized():
+  """A sanitized library cannot be loaded into a plain Python, which the demo's last part does."""
+  library = Path(BFM).with_name("libbfm.so")
+  return library.exists() and b"__asan_init" in library.read_bytes()
+
+
+def test_its_grammar():
+  assert subprocess.run(["bash", "-n", SCRIPT]).returncode == 0
+
+
+@pytest.mark.skipif(not shutil.which("ffmpeg"), reason="there is no ffmpeg")
+@pytest.mark.skipif(is_sanitized(), reason="the library is a sanitized one")
+def test_it_runs_twice(tmp_path):
+  for _ in range(2):
+    process = demo(tmp_path)
+    assert process.returncode == 0, process.stderr
+    assert "of 64 goals" in process.stdout and "try a reward of your own" in process.stdout
+  assert (tmp_path / "walker.png").stat().st_size > 10000
+  assert (tmp_path / "point_mass" / "model.safetensors").exists()
+
+
+def test_it_stops_at_the_first_error(tmp_path):
+  process = demo(tmp_path, STEPS="-1")
+  assert process.returncode == 1 and "steps" in process.stderr
+  assert process.stderr.count("demo:") == 1 and not list(tmp_path.iterdir())
+  process = demo(tmp_path, BFM="/nowhere/bfm")
+  assert process.returncode == 1 and 'run "make demo"' in process.stderr
