@@ -62,7 +62,7 @@ static void cell_expression(int grid, char *out, size_t size) {
 static double *gather(const Dataset *data, const double *rows, int64_t columns) {
   int64_t n = sample_size(data);
   double *out = malloc((size_t)(n * columns + 1) * sizeof *out);
-  for (int64_t i = 0; i < n && out; i++) {
+  for (int64_t i = 0; i < n && columns && out; i++) {
     memcpy(out + i * columns, rows + sample_row(data, i) * columns, columns * sizeof *out);
   }
   return out;
