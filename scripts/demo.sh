@@ -22,7 +22,7 @@ show() {
   "$@"
 }
 
-trap 'echo "demo: \"$BASH_COMMAND\" failed" >&2; exit 1' ERR
+trap 'echo "demo: the last command failed, so it ends here" >&2; exit 1' ERR
 
 [ -x "$bfm" ] || { echo "demo: $bfm is not there; run \"make demo\"" >&2; exit 1; }
 mkdir -p "$out"

@@ -18,8 +18,7 @@ def demo(folder, **changes):
 
 def is_sanitized():
   """A sanitized library cannot be loaded into a plain Python, which the demo's last part does."""
-  library = Path(BFM).with_name("libbfm.so")
-  return library.exists() and b"__asan_init" in library.read_bytes()
+  return b"__asan_init" in Path(BFM).read_bytes()
 
 
 def test_its_grammar():
@@ -27,8 +26,9 @@ def test_its_grammar():
 
 
 @pytest.mark.skipif(not shutil.which("ffmpeg"), reason="there is no ffmpeg")
-@pytest.mark.skipif(is_sanitized(), reason="the library is a sanitized one")
 def test_it_runs_twice(tmp_path):
+  if is_sanitized():
+    pytest.skip("the library is a sanitized one")
   for _ in range(2):
     process = demo(tmp_path)
     assert process.returncode == 0, process.stderr
