@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# What bfm is, in two minutes on two cores: the walker that ships with it does what it is told, and a
-# point mass is trained from nothing and goes where it is told. "make demo" installs and builds first.
+# What bfm is, in two minutes on two cores: the walker that ships with it does what it is told, and
+# a point mass is trained from nothing and goes where it is told. "make demo" installs and builds
+# first.
 #   demo.sh [folder]   for its files; those of an earlier demo are replaced
 # Tests make it short: EPISODES, STEPS (of control), TRAIN (steps of training).
 set -Eeuo pipefail
@@ -47,7 +48,7 @@ show ffmpeg -loglevel error -y "${strips[@]}" -filter_complex vstack=3 "$out/wal
 say "3. A point mass: random motion, then training"
 rm -rf "$out/point_mass" "$out/point_mass.h5"
 show "$bfm" collect point_mass --hold 20 --steps 400k -o "$out/point_mass.h5"
-# B sees the position alone (0:2); a transition is 20 control steps of one action, and gamma is theirs
+# B sees the position alone (0:2); a transition is 20 control steps of one action, gamma theirs
 show "$bfm" train "$out/point_mass.h5" --goal 0:2 --stride 20 --gamma 0.95 --z-mix 1 --algo fb \
   --d 32 --hidden 64 --feat 64 --b-hidden 64 --batch 256 --lr 5e-4 --ortho 10 --device cpu \
   --threads 1 --steps "${TRAIN:-4000}" -o "$out/point_mass"

@@ -12,8 +12,8 @@ SHORT = {**os.environ, "BFM": BFM, "EPISODES": "1", "STEPS": "8", "TRAIN": "20"}
 
 
 def demo(folder, **changes):
-  return subprocess.run([SCRIPT, str(folder)], env={**SHORT, **changes}, capture_output=True, text=True,
-                        timeout=120)
+  return subprocess.run([SCRIPT, str(folder)], env={**SHORT, **changes}, capture_output=True,
+                        text=True, timeout=120)
 
 
 def is_sanitized():
