@@ -631,12 +631,15 @@ int dataset_stride(Dataset *data, int64_t n) {
   memset(to.blocks, 0, sizeof to.blocks);
   to.count = find_windows(data, n, last);
   to.episodes = data->episodes;
-  int status = to.count >= 2
-                   ? grow(&to, to.count)
-                   : bfm_fail(BFM_BAD_ARGUMENT,
-                              "stride is %" PRId64 ", but actions of the data that were held "
-                              "for so many steps are too few: %" PRId64,
-                              n, to.count);
+  int status = BFM_OK;
+  if (to.count < 2) {
+    status = bfm_fail(BFM_BAD_ARGUMENT,
+                      "stride is %" PRId64
+                      ", but actions of the data that were held for so many "
+                      "steps are too few: %" PRId64,
+                      n, to.count);
+  }
+  if (!status) status = grow(&to, to.count);
   if (!status) take_windows(data, &to, n, last);
   for (int k = 0; k < PART_COUNT; k++) block_free(status ? &to.blocks[k] : &data->blocks[k]);
   if (!status) *data = to;

@@ -175,7 +175,7 @@ static void test_stride(void **state) {
 
   assert_int_equal(read_variant(&data, v), BFM_OK);
   assert_int_equal(dataset_stride(&data, 3), BFM_BAD_ARGUMENT);
-  assert_message("stride is 3, but actions of the data that were held for so many steps are too few: 1");
+  assert_message("stride is 3, but actions of the data that were held");
   dataset_free(&data);
 }
 
