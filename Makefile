@@ -132,6 +132,7 @@ RUN = mkdir -p $(BUILD)/logs; log=$(BUILD)/logs/$$(basename $$program).log; \
 PYTEST = -m pytest -q -p no:cacheprovider -n $(shell nproc)
 HERE = BFM=$(abspath $(BUILD))/bfm BFM_BUILD=$(BUILD) PYTHONPATH=python
 FUZZ_SECONDS ?= 3
+FUZZ_SEED ?= 1
 
 # one after the other, so that what they print does not mix
 test:
@@ -152,7 +153,7 @@ test-fuzz:
 fuzz: $(FUZZ)
 	@cd $(CURDIR); for program in $(FUZZ); do \
 	  words=tests/fuzz/$$(basename $$program).dict; \
-	  arguments="-max_total_time=$(FUZZ_SECONDS) -max_len=4096 -artifact_prefix=$(BUILD)/"; \
+	  arguments="-seed=$(FUZZ_SEED) -max_total_time=$(FUZZ_SECONDS) -max_len=4096 -artifact_prefix=$(BUILD)/"; \
 	  [ ! -f $$words ] || arguments="$$arguments -dict=$$words"; $(RUN); done
 
 # a sanitized library cannot be loaded into a plain Python: there, only the command line is tested
