@@ -50,7 +50,10 @@ static void fill_figure(mjvFigure *figure, const Film *film) {
   figure->flg_ticklabel[0] = figure->flg_ticklabel[1] = 1;
   figure->gridsize[0] = 6;
   figure->gridsize[1] = 3;
-  figure->range[0][1] = (float)((double)(film->count - 1) * film->dt);
+  double seconds = (double)(film->count - 1) * film->dt;
+  figure->range[0][1] = (float)seconds;
+  // marks are at fifths of it, which rounded to whole seconds would mislead in a short film
+  snprintf(figure->xformat, sizeof figure->xformat, seconds < 20 ? "%%.1f" : "%%.0f");
   figure->range[1][0] = (float)lo;
   figure->range[1][1] = (float)hi;
   static const float ink[3] = {0.15f, 0.15f, 0.15f}, grid[3] = {0.8f, 0.8f, 0.8f},
