@@ -19,11 +19,9 @@ measure() {
   done | tee -a "$out/quick.jsonl" | sed -E 's/, "machine".*//; s/[{}"]//g; s/(name|result|bench): //g'
 }
 
-# lanes as equals, and updates that stay on their multiprocessors until they are done: as it was before
-before="BFM_CUDA_URGENT=0 BFM_CUDA_ADAM_BLOCKS=264"
 step="step --precision bf16 --seconds 0.6"
 for seeds in 1 5; do
-  for settings in "" "$before" BFM_CUDA_URGENT=0 BFM_CUDA_ADAM_BLOCKS=32 BFM_CUDA_ADAM_BLOCKS=64; do
+  for settings in "" BFM_CUDA_URGENT=0; do
     measure "fb-aware R $seeds" "$settings" $step --seeds $seeds
   done
 done

@@ -317,7 +317,6 @@ extern "C" __attribute__((visibility("default"))) int bfm_cuda_open(Ops **out, i
   if (!c) return fail(BFM_NO_MEMORY, "out of memory for the CUDA backend");
   c->timed = setting("BFM_CUDA_TIMED", 1);
   c->urgent = setting("BFM_CUDA_URGENT", 1);
-  c->adam_blocks = setting("BFM_CUDA_ADAM_BLOCKS", 0);
   c->fail = fail;
   c->precision = precision;
   Ops *ops = &c->ops;

@@ -22,7 +22,8 @@ typedef enum {
   CAPTURE,  // operations become nodes of a graph
 } Mode;
 
-typedef struct Plan Plan;  // a product that has been seen: cuda_gemm.cu
+typedef struct Plan Plan;      // a product that has been seen: cuda_gemm.cu
+typedef struct Choice Choice;  // of an algorithm, in an earlier run
 
 typedef struct {
   Ops ops;  // first: an Ops * of this backend is a Cuda *
@@ -35,7 +36,6 @@ typedef struct {
   Mode mode;
   int lane, forked;  // forked: a bit for each lane that has been forked in this capture
   int urgent;        // lower lanes go first
-  int adam_blocks;   // at most so many at work on an update; 0: as many as it has
   cudaStream_t stream[LANES];
   cudaEvent_t event[LANES];
 
@@ -43,6 +43,8 @@ typedef struct {
   int timed;  // time the algorithms of a product, or take cuBLASLt's first
   void *workspace[LANES];
   Plan *plans;  // a list
+  Choice *choices;  // those on disk, read at the first product; NULL: not yet
+  size_t choice_count;
 
   float *scratch[LANES];
   unsigned *counters[LANES];

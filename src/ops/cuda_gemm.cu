@@ -1,13 +1,20 @@
 // Products by cuBLASLt, bias and ReLU fused. The first time a product is seen, the algorithms that
-// cuBLASLt proposes for it are timed on scratch memory and the fastest is remembered.
+// cuBLASLt proposes for it are timed on scratch memory and the fastest is remembered, on disk too:
+// the next run starts at once, and with the same algorithms.
 //
 // cuBLASLt counts columns first: our row-major C = A·B is its Cᵀ = Bᵀ·Aᵀ, so its first operand is
 // our B, and a bias along its rows is a bias along our columns.
 
 #include "ops/cuda.cuh"
 
+#include <ctype.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #define CANDIDATES 16  // algorithms timed for a product
 #define TIMED_RUNS 10  // of each
@@ -19,7 +26,7 @@ typedef struct {
   int64_t batch, stride_a, stride_b, stride_c, stride_bias;
   int32_t transpose_a, transpose_b, type, type_c;
   int32_t bias, relu, add;
-  int32_t align_a, align_b, align_c, align_bias;
+  int32_t align_a, align_b, align_c, align_bias, unused;
 } Shape;
 
 struct Plan {
@@ -46,11 +53,95 @@ static void plan_free(Plan *p) {
 }
 
 void cuda_gemm_close(Cuda *c) {
+  free(c->choices);
   while (c->plans) {
     Plan *p = c->plans;
     c->plans = p->next;
     plan_free(p);
   }
+}
+
+// ------------------------------- choices on disk -------------------------------------------------
+
+// a record of the file; a program that ends in the middle of one leaves a sum that is wrong
+struct Choice {
+  uint32_t sum;
+  int32_t precision, fused, unused;
+  Shape shape;
+  cublasLtMatmulAlgo_t algorithm;
+};
+
+static uint32_t sum_of(const Choice *x) {
+  const unsigned char *bytes = (const unsigned char *)x;
+  uint32_t sum = 2166136261u;
+  for (size_t i = sizeof x->sum; i < sizeof *x; i++) sum = (sum ^ bytes[i]) * 16777619u;
+  return sum;
+}
+
+// $BFM_CUDA_CHOICES, or a file of this GPU and cuBLASLt in the user's cache; "" where there is none
+static void choices_path(const Cuda *c, char *out, size_t size) {
+  const char *given = getenv("BFM_CUDA_CHOICES"), *cache = getenv("XDG_CACHE_HOME");
+  const char *home = getenv("HOME"), *name = strchr(c->name, ' ');
+  char folder[PATH_MAX - 256] = "", model[64] = "";
+  *out = 0;
+  if (given) {
+    snprintf(out, size, "%s", given);
+    return;
+  }
+  if (cache && *cache) snprintf(folder, sizeof folder, "%s", cache);
+  else if (home && *home) snprintf(folder, sizeof folder, "%s/.cache", home);
+  else return;
+  mkdir(folder, 0777);
+  size_t n = strlen(folder);
+  snprintf(folder + n, sizeof folder - n, "/bfm");
+  mkdir(folder, 0777);
+  for (size_t i = 0; name && name[i + 1] && i + 1 < sizeof model; i++) {
+    model[i] = isalnum((unsigned char)name[i + 1]) ? name[i + 1] : '-';
+  }
+  snprintf(out, size, "%s/products-%s-%zu", folder, model, cublasLtGetVersion());
+}
+
+// all of the file; what cannot be read is timed again
+static void read_choices(Cuda *c) {
+  char path[PATH_MAX];
+  if (c->choices) return;
+  choices_path(c, path, sizeof path);
+  FILE *file = *path ? fopen(path, "rb") : NULL;
+  struct stat status;
+  size_t room = file && !fstat(fileno(file), &status) ? status.st_size / sizeof *c->choices : 0;
+  c->choices = (Choice *)calloc(room + 1, sizeof *c->choices);
+  if (c->choices && room) c->choice_count = fread(c->choices, sizeof *c->choices, room, file);
+  if (file) fclose(file);
+}
+
+static const Choice *find_choice(Cuda *c, const Shape *shape) {
+  read_choices(c);
+  for (size_t i = 0; i < c->choice_count; i++) {
+    const Choice *x = &c->choices[i];
+    if (x->precision == c->precision && !memcmp(&x->shape, shape, sizeof *shape) &&
+        x->sum == sum_of(x)) {
+      return x;
+    }
+  }
+  return NULL;
+}
+
+// one write at the file's end: programs may share it
+static void keep_choice(const Cuda *c, const Plan *p) {
+  char path[PATH_MAX];
+  Choice x;
+  memset(&x, 0, sizeof x);
+  x.precision = c->precision;
+  x.fused = p->fused;
+  x.shape = p->shape;
+  x.algorithm = p->algorithm;
+  x.sum = sum_of(&x);
+  choices_path(c, path, sizeof path);
+  int fd = *path ? open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666) : -1;
+  if (fd < 0) return;
+  ssize_t written = write(fd, &x, sizeof x);
+  (void)written;  // what is not there is timed again
+  close(fd);
 }
 
 // ------------------------------- the pass after an unfused product -------------------------------
@@ -223,6 +314,36 @@ static int fastest(Cuda *c, const Plan *p, const cublasLtMatmulHeuristicResult_t
   return best;
 }
 
+// the algorithm of an earlier run, where cuBLASLt still takes it
+static int recall(Cuda *c, Plan *p, const void *bias) {
+  const Choice *x = c->timed ? find_choice(c, &p->shape) : NULL;
+  cublasLtMatmulHeuristicResult_t result;
+  if (!x) return 0;
+  p->fused = x->fused;
+  p->algorithm = x->algorithm;
+  return !set_epilogue(p, bias) &&
+         !cublasLtMatmulAlgoCheck(c->blas, p->product, p->b, p->a, p->c, p->c, &p->algorithm,
+                                  &result) &&
+         result.workspaceSize <= WORKSPACE;
+}
+
+// one of those that cuBLASLt proposes; returns whether there was one
+static int choose(Cuda *c, Plan *p, const void *bias) {
+  cublasLtMatmulHeuristicResult_t found[CANDIDATES];
+  int count = 0;
+  p->fused = bias != NULL;
+  if (!set_epilogue(p, bias)) count = propose(c, p, found);
+  if (!count && p->fused) {
+    p->fused = 0;
+    if (!set_epilogue(p, NULL)) count = propose(c, p, found);
+  }
+  if (!count) return 0;
+  int timed = c->timed && c->mode != CAPTURE;
+  p->algorithm = found[timed && count > 1 ? fastest(c, p, found, count) : 0].algo;
+  if (timed) keep_choice(c, p);
+  return 1;
+}
+
 static Plan *make_plan(Cuda *c, const Shape *shape, const void *bias) {
   Plan *p = (Plan *)calloc(1, sizeof *p);
   if (!p) {
@@ -230,24 +351,12 @@ static Plan *make_plan(Cuda *c, const Shape *shape, const void *bias) {
     return NULL;
   }
   p->shape = *shape;
-  p->fused = bias != NULL;
-  cublasLtMatmulHeuristicResult_t found[CANDIDATES];
-  int count = 0;
-  if (!describe(c, p)) {
-    if (!set_epilogue(p, bias)) count = propose(c, p, found);
-    if (!count && p->fused) {
-      p->fused = 0;
-      if (!set_epilogue(p, NULL)) count = propose(c, p, found);
-    }
-  }
-  if (!count) {
+  if (describe(c, p) || (!recall(c, p, bias) && !choose(c, p, bias))) {
     cuda_failed(c, BFM_UNAVAILABLE, "cuBLASLt has no product of %ld x %ld x %ld, batch %ld",
                 (long)shape->m, (long)shape->n, (long)shape->k, (long)shape->batch);
     plan_free(p);
     return NULL;
   }
-  int best = c->timed && count > 1 && c->mode != CAPTURE ? fastest(c, p, found, count) : 0;
-  p->algorithm = found[best].algo;
   p->next = c->plans;
   c->plans = p;
   return p;

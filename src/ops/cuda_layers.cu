@@ -527,6 +527,8 @@ __global__ void adam_kernel(const Adam x, float log1, float log2) {
   if (rest < x.count) adam_at<T, 1>(x, rest, rate, root);
 }
 
+#define SMALL_UPDATE (8 << 20)
+
 static void adam(Ops *ops, const Adam *x) {
   Cuda *c = cuda_of(ops);
   if (x->count <= 0) return;
@@ -534,11 +536,12 @@ static void adam(Ops *ops, const Adam *x) {
   bool wide = aligned(x->param, 16) && aligned(x->m, 16) && aligned(x->v, 16) &&
               aligned(x->grad, 16) && aligned(x->target, 16) && aligned(x->copy, copy) &&
               aligned(x->target_copy, copy);
-  // blocks that end soon leave their multiprocessors to the products beside them; a few that stay
-  // leave them all the others
-  int threads = c->adam_blocks ? 1024 : THREADS;
+  // one model's update beside other work has time: a few blocks that stay leave the multiprocessors
+  // to the products. That of several models needs all of the memory's speed
+  bool few = c->lane && x->count < SMALL_UPDATE;
+  int threads = few ? 1024 : THREADS;
   int64_t blocks = divide_up(wide ? divide_up(x->count, 4) : x->count, threads);
-  if (c->adam_blocks) blocks = min(blocks, (int64_t)c->adam_blocks);
+  if (few) blocks = min(blocks, (int64_t)c->multiprocessors / 4);
   BY_TYPE(ops->type,
           launch(c, wide ? adam_kernel<T, 4> : adam_kernel<T, 1>, (unsigned)blocks, threads, *x,
                  (float)log((double)x->beta1), (float)log((double)x->beta2)));
