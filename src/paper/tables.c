@@ -193,11 +193,21 @@ int paper_cell_at(const PaperTable *table, int i, PaperCell *cell) {
   return 1;
 }
 
+// commas do not count
+static int has_word(const char *words, const char *word) {
+  char other[64];
+  for (int i = 0; word_at(words, i, other, sizeof other); i++) {
+    other[strcspn(other, ",")] = 0;
+    if (!strcmp(other, word)) return 1;
+  }
+  return 0;
+}
+
 int paper_cell_matches(const PaperCell *cell, const char *filter) {
   char word[64];
   for (int i = 0; word_at(filter, i, word, sizeof word); i++) {
     if (strcmp(word, cell->domain) && strcmp(word, cell->data) &&
-        !strstr(cell->method->method, word)) {
+        !has_word(cell->method->method, word)) {
       return 0;
     }
   }
