@@ -25,6 +25,11 @@ needed() {
 }
 needed "$out"/*.so $(find "$out" -maxdepth 1 -type f -perm -100 ! -name '*.so') |
   while read -r path; do cp -L "$path" "$out/lib/"; done
+# OpenGL without a window is looked for at run time: the dispatcher, to which a driver's own belongs
+for name in libEGL.so.1 libGLdispatch.so.0 libOpenGL.so.0; do
+  path=$(ldconfig -p | awk -v name=$name '$1 == name {print $NF; exit}')
+  [ -z "$path" ] || cp -L "$path" "$out/lib/$name"
+done
 [ ! -d .deps/models ] || cp -R .deps/models "$out/models"
 [ ! -d .deps/licenses ] || cp -R .deps/licenses "$out/licenses"
 
