@@ -279,7 +279,7 @@ static int setup(bfm_agent *a, int start) {
   int status;
   if (chosen == CONFIG_AUTO && !cpu) {  // bf16 on a GPU, float32 on the CPU
     status = ops_open(&a->ops, a->config.device, PRECISION_BF16, (int)a->config.threads);
-    if (!status && !strncmp(a->ops->name, "cpu", 3)) {
+    if (!status && agent_on_cpu(a)) {
       a->ops->close(a->ops);
       status = ops_open(&a->ops, "cpu", PRECISION_F32, (int)a->config.threads);
     }
@@ -380,6 +380,8 @@ int bfm_agent_loss_count(const bfm_agent *a) { return a->loss_count; }
 const char *bfm_agent_loss_name(const bfm_agent *a, int index) {
   return index >= 0 && index < a->loss_count ? a->loss_names[index] : NULL;
 }
+
+int agent_on_cpu(const bfm_agent *a) { return !strncmp(a->ops->name, "cpu", 3); }
 
 int bfm_agent_tensor_count(const bfm_agent *a) { return a->tensor_count; }
 

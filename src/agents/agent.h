@@ -60,8 +60,8 @@ struct bfm_agent {
 
   // the transitions to sample from
   int64_t data_count;
-  float *data_obs, *data_act, *data_next, *data_discount;
-  void *data_memory;
+  const float *data_obs, *data_act, *data_next, *data_discount;
+  void *data_memory;  // where they are copies
 
   // a batch
   int32_t *index;                                   // [R, N]
@@ -100,6 +100,10 @@ struct bfm_agent {
 void agent_learn(bfm_agent *agent);  // losses, gradients, updates, on the batch that is there
 int agent_check_losses(bfm_agent *agent, float *out);
 int agent_set_lr(bfm_agent *agent, double lr);  // from the next step on; B's own alike
+// as bfm_agent_set_data, of arrays that are known to be finite: on a CPU they are read where they
+// are, and must stay there as long as the agent trains
+int agent_lend_data(bfm_agent *agent, int64_t count, const float *obs, const float *act,
+                    const float *next_obs, const float *discount);
 
 // task.c: z in training
 void agent_refresh_pool(bfm_agent *agent);     // from pool_obs
@@ -127,6 +131,7 @@ float *agent_tensor_at(const bfm_agent *agent, const AgentTensor *tensor, int re
 // start: with initial parameters; else they are zero, to be filled from a file
 int agent_new(bfm_agent **out, int64_t obs_dim, int64_t act_dim, const Config *config, int start);
 int agent_check_replica(const bfm_agent *agent, int replica);
+int agent_on_cpu(const bfm_agent *agent);  // its memory is the program's own
 int agent_check_finite(const float *x, int64_t rows, int64_t cols, const char *what);
 
 // infer.c, prompt.c

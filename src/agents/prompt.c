@@ -73,7 +73,7 @@ void agent_free_prompt(bfm_agent *a) {
 
 // buffers for so many rows
 static int reserve(bfm_agent *a, int64_t rows) {
-  int64_t most = strncmp(a->ops->name, "cpu", 3) ? KEEP : 2048, chunk = rows < most ? rows : most;
+  int64_t most = agent_on_cpu(a) ? 2048 : KEEP, chunk = rows < most ? rows : most;
   int64_t kept = a->K == 1 ? 0 : rows < KEEP ? rows : KEEP;
   int apart = a->K > 1 && rows > chunk;
   kept = (kept + chunk - 1) / chunk * chunk;

@@ -370,20 +370,53 @@ static int record_graphs(bfm_agent *a) {
   return a->ops->record(a->ops, &a->step_graph, step_body, a);
 }
 
-static void data_layout(bfm_agent *a, int64_t count, Arena *arena) {
-  a->data_obs = arena_take(arena, count * a->obs_dim * sizeof(float));
-  a->data_act = arena_take(arena, count * a->act_dim * sizeof(float));
-  a->data_next = arena_take(arena, count * a->obs_dim * sizeof(float));
-  a->data_discount = arena_take(arena, count * sizeof(float));
+enum { DATA_OBS, DATA_ACT, DATA_NEXT, DATA_DISCOUNT, DATA_ARRAYS };
+
+static int check_count(int64_t count) {
+  if (count >= 2 && count <= INT32_MAX) return BFM_OK;
+  return bfm_fail(BFM_BAD_ARGUMENT, "data must have 2 to %d transitions, not %ld", INT32_MAX,
+                  (long)count);
+}
+
+// let go of the data that was there
+static int begin_data(bfm_agent *a) {
+  TRY(agent_ready(a));
+  forget_graphs(a);
+  if (a->data_memory) a->ops->release(a->ops, a->data_memory);
+  a->data_memory = NULL;
+  a->data_count = 0;
+  return BFM_OK;
+}
+
+static int use_data(bfm_agent *a, int64_t count, const float *const arrays[DATA_ARRAYS]) {
+  a->data_obs = arrays[DATA_OBS];
+  a->data_act = arrays[DATA_ACT];
+  a->data_next = arrays[DATA_NEXT];
+  a->data_discount = arrays[DATA_DISCOUNT];
+  a->data_count = count;
+  return record_graphs(a);
+}
+
+static int copy_data(bfm_agent *a, int64_t count, const float *const from[DATA_ARRAYS]) {
+  Ops *ops = a->ops;
+  const int64_t cols[DATA_ARRAYS] = {a->obs_dim, a->act_dim, a->obs_dim, 1};
+  float *to[DATA_ARRAYS];
+  TRY(begin_data(a));
+  Arena size = {0};
+  for (int i = 0; i < DATA_ARRAYS; i++) arena_take(&size, count * cols[i] * sizeof(float));
+  TRY(ops->alloc(ops, &a->data_memory, size.used));
+  Arena place = {.base = a->data_memory};
+  for (int i = 0; i < DATA_ARRAYS; i++) {
+    size_t bytes = count * cols[i] * sizeof(float);
+    to[i] = arena_take(&place, bytes);
+    TRY(from[i] ? ops->upload(ops, to[i], from[i], bytes) : upload_ones(a, to[i], count));
+  }
+  return use_data(a, count, (const float *const *)to);
 }
 
 int bfm_agent_set_data(bfm_agent *a, int64_t count, const float *obs, const float *act,
                        const float *next_obs, const float *discount) {
-  Ops *ops = a->ops;
-  if (count < 2 || count > INT32_MAX) {
-    return bfm_fail(BFM_BAD_ARGUMENT, "data must have 2 to %d transitions, not %ld", INT32_MAX,
-                    (long)count);
-  }
+  TRY(check_count(count));
   if (!obs || !act || !next_obs) {
     return bfm_fail(BFM_BAD_ARGUMENT, "data needs obs, act and next_obs");
   }
@@ -391,24 +424,16 @@ int bfm_agent_set_data(bfm_agent *a, int64_t count, const float *obs, const floa
   TRY(agent_check_finite(act, count, a->act_dim, "act"));
   TRY(agent_check_finite(next_obs, count, a->obs_dim, "next_obs"));
   if (discount) TRY(agent_check_finite(discount, count, 1, "discount"));
+  return copy_data(a, count, (const float *const[]){obs, act, next_obs, discount});
+}
 
-  TRY(agent_ready(a));
-  forget_graphs(a);
-  if (a->data_memory) ops->release(ops, a->data_memory);
-  a->data_memory = NULL;
-  a->data_count = 0;
-  Arena size = {0};
-  data_layout(a, count, &size);
-  TRY(ops->alloc(ops, &a->data_memory, size.used));
-  Arena place = {.base = a->data_memory};
-  data_layout(a, count, &place);
-  TRY(ops->upload(ops, a->data_obs, obs, count * a->obs_dim * sizeof *obs));
-  TRY(ops->upload(ops, a->data_act, act, count * a->act_dim * sizeof *act));
-  TRY(ops->upload(ops, a->data_next, next_obs, count * a->obs_dim * sizeof *obs));
-  if (discount) TRY(ops->upload(ops, a->data_discount, discount, count * sizeof *discount));
-  else TRY(upload_ones(a, a->data_discount, count));
-  a->data_count = count;
-  return record_graphs(a);
+int agent_lend_data(bfm_agent *a, int64_t count, const float *obs, const float *act,
+                    const float *next_obs, const float *discount) {
+  const float *const arrays[DATA_ARRAYS] = {obs, act, next_obs, discount};
+  TRY(check_count(count));
+  if (!agent_on_cpu(a)) return copy_data(a, count, arrays);
+  TRY(begin_data(a));
+  return use_data(a, count, arrays);
 }
 
 int agent_set_lr(bfm_agent *a, double lr) {

@@ -145,7 +145,7 @@ static int bench_step(bfm_agent *agent, const Arguments *a) {
   Speed speed = {0};
   TRY(give_data(agent, &a->measure));
   TRY(measure_step(agent, a->measure.seconds, &speed));
-  if (strncmp(agent->ops->name, "cpu", 3)) TRY(measure_products(agent, &a->measure, &speed));
+  if (!agent_on_cpu(agent)) TRY(measure_products(agent, &a->measure, &speed));
   print_step(agent, a, &speed);
   return BFM_OK;
 }

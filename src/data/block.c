@@ -86,6 +86,10 @@ int block_map(Block *block, void **rows, int fd, off_t offset, size_t bytes) {
   return BFM_OK;
 }
 
+void block_at_random(const Block *block) {
+  if (block->mapped) madvise(block->base, block->bytes, MADV_RANDOM);
+}
+
 void block_free(Block *block) {
   if (block->mapped)
     munmap(block->base, block->bytes);

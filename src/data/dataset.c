@@ -685,6 +685,11 @@ int dataset_read_all(Dataset *data, const char *const *paths, int path_count) {
   return read_with(data, paths, path_count, 1);
 }
 
+void dataset_trim(Dataset *data) {
+  drop(data, ~(BIT(PART_OBS) | BIT(PART_ACT) | BIT(PART_NEXT_OBS) | BIT(PART_DISCOUNT)));
+  for (int k = 0; k < PART_COUNT; k++) block_at_random(&data->blocks[k]);
+}
+
 void dataset_free(Dataset *data) {
   for (int k = 0; k < PART_COUNT; k++) block_free(&data->blocks[k]);
   cJSON_Delete(data->notes);

@@ -375,7 +375,7 @@ int evaluate_bias(bfm_agent *agent, const bfm_evaluation *given, double *returns
                .act_dim = agent->act_dim,
                .replicas = agent->R,
                .d = agent->d,
-               .overlap = strncmp(agent->ops->name, "cpu", 3) != 0,
+               .overlap = !agent_on_cpu(agent),
                .predict = agent_predict,
                .bias = bias};
   if (!status) status = evaluate(&who, &plan, returns);

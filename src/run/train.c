@@ -11,7 +11,6 @@
 #include <zlib.h>
 
 #include "agents/agent.h"
-#include "data/dataset.h"
 #include "data/hdf5.h"
 #include "envs/domain.h"
 #include "run/recipes.h"
@@ -150,7 +149,8 @@ static void find_collector(Training *t, const char *path) {
   }
 }
 
-static int read_data(Training *t, Dataset *data, const cJSON *record) {
+static int read_data(Training *t, const cJSON *record) {
+  Dataset *data = &t->data;
   const cJSON *names = cJSON_GetObjectItem(record, "data");
   int given = t->plan.data_count > 0 || !t->plan.resume;
   int count = given ? t->plan.data_count : cJSON_GetArraySize(names);
@@ -166,9 +166,7 @@ static int read_data(Training *t, Dataset *data, const cJSON *record) {
   }
   free(paths);
   TRY(status);
-  status = dataset_stride(data, t->settings.stride);
-  if (status) dataset_free(data);
-  return status;
+  return dataset_stride(data, t->settings.stride);
 }
 
 // ---------------------------------- the agent ----------------------------------------------------
@@ -201,8 +199,8 @@ static int make_agent(Training *t, const Dataset *data) {
   t->losses = calloc(R * bfm_agent_loss_count(t->agent), sizeof *t->losses);
   t->metrics = calloc(R * bfm_agent_metric_count(t->agent), sizeof *t->metrics);
   if (!t->losses || !t->metrics) return bfm_fail(BFM_NO_MEMORY, "no memory for the losses");
-  return bfm_agent_set_data(t->agent, data->count, data->obs, data->act, data->next_obs,
-                            data->discount);
+  return agent_lend_data(t->agent, data->count, data->obs, data->act, data->next_obs,
+                         data->discount);
 }
 
 // ---------------------------------- prompt states ------------------------------------------------
@@ -311,12 +309,10 @@ static int take_data(Training *t, const Dataset *data, cJSON *record) {
 }
 
 static int open_training(Training *t, cJSON *record) {
-  Dataset data;
   TRY(take_settings(t, record));
-  TRY(read_data(t, &data, record));
-  int status = take_data(t, &data, record);
-  dataset_free(&data);
-  TRY(status);
+  TRY(read_data(t, record));
+  TRY(take_data(t, &t->data, record));
+  (agent_on_cpu(t->agent) ? dataset_trim : dataset_free)(&t->data);
   TRY(folder_open_log(&t->folder, "log.jsonl", t->first_step, &t->log));
   t->before = folder_log_last(&t->folder, "log.jsonl", "seconds");
   return t->watch ? watch_resume(t->watch, t->first_step) : BFM_OK;
@@ -343,6 +339,7 @@ void training_close(Training *t) {
   watch_free(t->watch);
   for (int i = 0; i < 2 && t->agent; i++) snapshot_free(&t->good[i], t->agent);
   bfm_agent_free(t->agent);
+  dataset_free(&t->data);
   free(t->losses);
   free(t->metrics);
   free(t->sample_obs);

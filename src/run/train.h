@@ -12,6 +12,7 @@
 
 #include "agents/snapshot.h"
 #include "core/options.h"
+#include "data/dataset.h"
 #include "run/folder.h"
 #include "run/watch.h"
 
@@ -40,6 +41,7 @@ typedef struct {
   TrainSettings settings;
   Folder folder;
   bfm_agent *agent;
+  Dataset data;  // while the agent reads it in place, on a CPU
   int64_t transitions, episodes, first_step;
   char env[OPTION_TEXT_SIZE], collector[64];
   char prompt_note[256];  // why the model carries no prompt states, or empty

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import time
 
+import h5py
 import numpy as np
 import pytest
 from conftest import BFM, HERE, TINY, refused, run, write_dataset
@@ -76,6 +77,17 @@ def test_saves_on_the_way_change_nothing(data, tmp_path):
   a, b = (load_file(tmp_path / x / "state.safetensors") for x in "ab")
   for name in a:
     np.testing.assert_array_equal(a[name], b[name])
+
+
+def test_mapped_or_read_the_data_gives_the_same_bits(data, tmp_path):
+  with h5py.File(data) as file, h5py.File(tmp_path / "chunked.h5", "w") as chunked:
+    for name, table in file.items():
+      chunked.create_dataset(name, data=table, chunks=True, compression="gzip")
+    chunked.attrs["env"] = file.attrs["env"]
+  train(data, tmp_path / "mapped", "--steps", 12)
+  train(tmp_path / "chunked.h5", tmp_path / "read", "--steps", 12)
+  states = [(tmp_path / run / "state.safetensors").read_bytes() for run in ("mapped", "read")]
+  assert states[0] == states[1]
 
 
 def test_ctrl_c_saves_and_a_resume_goes_on(data, tmp_path):

@@ -12,6 +12,7 @@
 #include <cmocka.h>
 #include <hdf5.h>
 
+#include "agents/agent.h"
 #include "data/dataset.h"
 
 static char path[] = "/tmp/bfm-dataset-XXXXXX", other[] = "/tmp/bfm-dataset-XXXXXX";
@@ -301,6 +302,45 @@ static void test_mapped(void **state) {
   dataset_free(&two);
 }
 
+static bfm_agent *train(const Dataset *data, __typeof__(agent_lend_data) *hand_over) {
+  bfm_agent *agent;
+  assert_int_equal(
+      bfm_agent_new(&agent, data->obs_dim, data->act_dim,
+                    "{\"device\": \"cpu\", \"threads\": 1, \"d\": 4, \"blocks\": 2, \"batch\": 8, "
+                    "\"hidden\": 8, \"feat\": 8, \"b-hidden\": 8, \"z-pool\": 2}"),
+      BFM_OK);
+  assert_int_equal(
+      hand_over(agent, data->count, data->obs, data->act, data->next_obs, data->discount), BFM_OK);
+  assert_int_equal(bfm_agent_train(agent, 8, NULL), BFM_OK);
+  return agent;
+}
+
+// an agent on a CPU reads what is mapped where it is, and learns the bits that it learns from a copy
+static void test_trained_in_place(void **state) {
+  (void)state;
+  Dataset one, two;
+  write_variant(path, &(Variant){.with_next = 1});
+  assert_int_equal(dataset_read_all(&one, (const char *const[]){path}, 1), BFM_OK);
+  unlink(other);
+  assert_int_equal(dataset_write(&one, other, NULL), BFM_OK);
+  dataset_free(&one);
+  assert_int_equal(dataset_read_all(&two, (const char *const[]){other}, 1), BFM_OK);
+  assert_non_null(two.rewards);
+  dataset_trim(&two);
+  assert_true(two.blocks[PART_OBS].mapped && !two.rewards && !two.ends);
+
+  bfm_agent *copied = train(&two, bfm_agent_set_data), *lent = train(&two, agent_lend_data);
+  assert_true(copied->data_memory && copied->data_obs != two.obs);
+  assert_true(!lent->data_memory && lent->data_obs == two.obs && lent->data_next == two.next_obs);
+  assert_memory_equal(copied->value, lent->value, lent->count * sizeof *lent->value);
+  assert_int_equal(agent_lend_data(lent, 1, two.obs, two.act, two.next_obs, two.discount),
+                   BFM_BAD_ARGUMENT);
+  assert_message("data must have 2 to 2147483647 transitions, not 1");
+  bfm_agent_free(copied);
+  bfm_agent_free(lent);
+  dataset_free(&two);
+}
+
 static void test_blocks(void **state) {
   (void)state;
   Block block = {0};
@@ -333,6 +373,7 @@ int main(void) {
       cmocka_unit_test(test_not_a_dataset),
       cmocka_unit_test(test_absurd_size),
       cmocka_unit_test(test_mapped),
+      cmocka_unit_test(test_trained_in_place),
       cmocka_unit_test(test_blocks),
   };
   return cmocka_run_group_tests(tests, setup, teardown);
