@@ -26,7 +26,7 @@ needed() {
 needed "$out"/*.so $(find "$out" -maxdepth 1 -type f -perm -100 ! -name '*.so') |
   while read -r path; do cp -L "$path" "$out/lib/"; done
 # OpenGL without a window is looked for at run time: the dispatcher, to which a driver's own belongs
-for name in libEGL.so.1 libGLdispatch.so.0 libOpenGL.so.0; do
+for name in libEGL.so.1 libGLdispatch.so.0; do
   path=$(ldconfig -p | awk -v name=$name '$1 == name {print $NF; exit}')
   [ -z "$path" ] || cp -L "$path" "$out/lib/$name"
 done
