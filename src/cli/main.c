@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/cli.h"
 #include "core/nearest.h"
@@ -81,8 +82,18 @@ static int help(int argc, char **argv) {
   return run_command(command, 2, ask);
 }
 
+// data is read where it lies: of a file that loses its end, or its disk, this is all one hears
+static void on_lost_file(int number) {
+  (void)number;
+  static const char text[] = "bfm: a file was shortened, or its disk failed, while it was in use\n";
+  ssize_t written = write(STDERR_FILENO, text, sizeof text - 1);
+  (void)written;
+  _exit(BFM_IO);
+}
+
 int main(int argc, char **argv) {
   signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error to report, not a death
+  signal(SIGBUS, on_lost_file);
 
   if (argc < 2) {
     print_help(stderr);

@@ -124,6 +124,19 @@ def test_a_killed_run_resumes_from_its_last_save(data, tmp_path):
   assert [line["step"] for line in read_log(folder)] == list(range(1, step + 4))
 
 
+def test_data_cut_off_while_it_is_in_use_is_told(data, tmp_path):
+  folder = tmp_path / "run"
+  process = subprocess.Popen([BFM, "train", data, *TINY, "-o", folder, "--steps", "1G", "--save-every",
+                              "50"], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+  while not (folder / "state.safetensors").exists() and process.poll() is None:
+    time.sleep(0.02)
+  os.truncate(data, 0)
+  _, error = process.communicate(timeout=60)
+  assert process.returncode == 4
+  assert "bfm: a file was shortened, or its disk failed, while it was in use" in error
+  assert run("info", folder / "state.safetensors").returncode == 0
+
+
 def test_a_finished_run_has_nothing_left_to_do(data, tmp_path):
   train(data, tmp_path / "run", "--steps", 3)
   before = (tmp_path / "run" / "state.safetensors").stat().st_mtime_ns
