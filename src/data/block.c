@@ -59,15 +59,11 @@ static int grow_file(Block *block, size_t bytes) {
 }
 
 int block_grow(Block *block, void **rows, size_t bytes, int spill) {
-  if (spill || block->mapped) {
-    TRY(grow_file(block, bytes));
-  } else {
-    void *base = realloc(block->base, bytes);
-    if (!base) {
-      return bfm_fail(BFM_NO_MEMORY, "no memory for %.1f GB of rows", (double)bytes / 1e9);
-    }
+  void *base = spill || block->mapped ? NULL : realloc(block->base, bytes);
+  if (base)
     block->base = base;
-  }
+  else
+    TRY(grow_file(block, bytes));
   block->bytes = bytes;
   *rows = block->base;
   return BFM_OK;

@@ -16,7 +16,7 @@ typedef struct {
 } Block;
 
 // make room for so many bytes, of which those that were there keep their values, and set *rows;
-// spill: in a file, and from then on
+// spill, or no memory: in a file, and from then on
 int block_grow(Block *block, void **rows, size_t bytes, int spill);
 
 // the bytes of an open file at this offset, read-only, and set *rows

@@ -128,6 +128,9 @@ static int make_room(Dataset *data, int64_t rows) {
 // the first file decides sizes and environment, the others must agree
 static int agree(Dataset *data, int64_t obs_dim, int64_t act_dim, const char *env,
                  const char *first) {
+  if (!obs_dim || !act_dim) {
+    return bfm_fail(BFM_BAD_FILE, "%s have no columns", obs_dim ? "actions" : "observations");
+  }
   if (!data->obs_dim) {
     data->obs_dim = obs_dim;
     data->act_dim = act_dim;

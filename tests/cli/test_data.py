@@ -315,6 +315,7 @@ def test_outputs_are_not_overwritten(tmp_path):
     ({"actions": None}, "episode_0: there is no dataset \"actions\""),
     ({"observations": np.full((5, 5), np.nan)}, "episode_0: observations has NaN"),
     ({"terminations": np.zeros(3)}, "terminations has 3"),
+    ({"actions": np.zeros((4, 0))}, "episode_0: actions have no columns"),
 ])
 def test_bad_minari(changes, part, tmp_path):
   assert part in refused("info", write_minari(tmp_path / "x.h5", episodes([4]), **changes))

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -362,6 +363,29 @@ static void test_blocks(void **state) {
   block_free(&block);
 }
 
+// where memory ends, a file goes on
+static void test_limited_memory(void **state) {
+  (void)state;
+#if defined(__SANITIZE_ADDRESS__) || defined(__clang__)
+  skip();  // the sanitizers' own memory is beyond any limit
+#endif
+  Block block = {0};
+  void *rows = NULL;
+  struct rlimit before, limit;
+  getrlimit(RLIMIT_DATA, &before);
+  limit = before;
+  limit.rlim_cur = 64 << 20;
+  setrlimit(RLIMIT_DATA, &limit);
+  assert_int_equal(block_grow(&block, &rows, 1000, 0), BFM_OK);
+  memset(rows, 7, 1000);
+  assert_false(block.file);
+  assert_int_equal(block_grow(&block, &rows, 128 << 20, 0), BFM_OK);
+  assert_true(block.file);
+  assert_int_equal(((uint8_t *)rows)[999], 7);
+  block_free(&block);
+  setrlimit(RLIMIT_DATA, &before);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_rebuilt_successors),
@@ -375,6 +399,7 @@ int main(void) {
       cmocka_unit_test(test_mapped),
       cmocka_unit_test(test_trained_in_place),
       cmocka_unit_test(test_blocks),
+      cmocka_unit_test(test_limited_memory),
   };
   return cmocka_run_group_tests(tests, setup, teardown);
 }
