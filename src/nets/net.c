@@ -248,16 +248,17 @@ static void norm_forward(const Run *run, const LayerNorm *norm, Activation f, vo
 
 // in place, from the gradient by y to that by x; sums: x's over rows
 static void norm_backward(const Run *run, const LayerNorm *norm, Activation f, void *dy,
-                          const void *y, const void *x, const float *stats, float *sums,
-                          float *scratch, int64_t K) {
+                          const void *x, const float *stats, float *sums, float *scratch,
+                          int64_t K) {
   Ops *ops = run->ops;
   int64_t g0 = (int64_t)run->pass.replica * run->net->body, at = at_row(run, norm->width);
   float *grad = run->params.grad ? run->params.grad + g0 * norm->width : NULL;
   void *dx = (void *)plus(dy, at, ops->type);
   ops->norm_grad(ops, &(NormGrad){.activation = f, .dx = dx, .dy = dx,
-                                  .y = plus(y, at, ops->type), .x = plus(x, at, ops->type),
+                                  .x = plus(x, at, ops->type),
                                   .stats = stats + run->pass.row0 * K * 2,
                                   .gain = run->params.value + norm->gain + g0 * norm->width,
+                                  .bias = run->params.value + norm->shift + g0 * norm->width,
                                   .dgain = grad ? grad + norm->gain : NULL,
                                   .dbias = grad ? grad + norm->shift : NULL, .sums = sums,
                                   .scratch = scratch,
@@ -373,8 +374,8 @@ static void branch_backward(const Run *run, int b, int want_din) {
   linear_back(run, &net->branch_out[b], tape->dx[0], ld, y0, tape->dact[b], net->hidden,
               net->hidden, net->plain ? tape->act[b] : NULL, net->plain ? sums : NULL);
   if (!net->plain) {
-    norm_backward(run, &net->branch_norm[b], TANH, tape->dact[b], tape->act[b], tape->pre[b],
-                  tape->stats[b], sums[0], tape->scratch[b], b == 1 ? net->blocks : 1);
+    norm_backward(run, &net->branch_norm[b], TANH, tape->dact[b], tape->pre[b], tape->stats[b],
+                  sums[0], tape->scratch[b], b == 1 ? net->blocks : 1);
   }
   if (run->params.grad) {
     weight_grad(run, &net->branch_in[b], tape->dact[b], net->hidden, 0, tape->in[b], net->in[b]);
@@ -419,8 +420,8 @@ void net_backward_trunk(Ops *ops, const Net *net, NetParams params, const Tape *
                             i || !net->in[1] ? NULL : bias_grad(&run, &net->branch_out[1])};
     if (net->trunk_norm[i].width) {
       linear_back(&run, l, dy, ldy, 0, dx, ldx, n, NULL, NULL);
-      norm_backward(&run, &net->trunk_norm[i], RELU, dx, x, tape->x_pre[i], tape->x_stats[i],
-                    sums[0], tape->scratch[0], net->blocks);
+      norm_backward(&run, &net->trunk_norm[i], RELU, dx, tape->x_pre[i], tape->x_stats[i], sums[0],
+                    tape->scratch[0], net->blocks);
     } else {
       linear_back(&run, l, dy, ldy, 0, dx, ldx, n, x, sums);
     }

@@ -26,6 +26,17 @@ static void bias_grad(Ops *ops, const BiasGrad *x) {
 
 // ------------------------------- layer norm, and what follows it ---------------------------------
 
+// y = f(gain·x̂ + bias), of one segment; one rounding, so that a gradient's signs are y's
+static void activate(Activation f, float *y, const float *x, float mean, float scale,
+                     const float *gain, const float *bias, int64_t n) {
+  for (int64_t j = 0; j < n; j++) y[j] = fmaf((x[j] - mean) * scale, gain[j], bias[j]);
+  if (f == TANH) {
+    for (int64_t j = 0; j < n; j++) y[j] = tanh_fast(y[j]);
+  } else {
+    for (int64_t j = 0; j < n; j++) y[j] = y[j] > 0 ? y[j] : 0;
+  }
+}
+
 static inline float slope_of(Activation f, float y) {
   return f == TANH ? 1 - y * y : y > 0 ? 1 : 0;
 }
@@ -49,12 +60,7 @@ static void norm_task(void *job, int64_t task, int worker) {
 #pragma omp simd reduction(+ : square)
       for (int64_t j = lo; j < hi; j++) square += (in[j] - mean) * (in[j] - mean);
       float scale = 1.0f / sqrtf(square / (hi - lo) + 1e-5f);
-      for (int64_t j = lo; j < hi; j++) out[j] = (in[j] - mean) * scale * gain[j] + bias[j];
-      if (x->activation == TANH) {
-        for (int64_t j = lo; j < hi; j++) out[j] = tanh_fast(out[j]);
-      } else {
-        for (int64_t j = lo; j < hi; j++) out[j] = out[j] > 0 ? out[j] : 0;
-      }
+      activate(x->activation, out + lo, in + lo, mean, scale, gain + lo, bias + lo, hi - lo);
       float *stats = x->stats + ((group * x->row_stride + row) * x->blocks + k) * 2;
       stats[0] = mean;
       stats[1] = scale;
@@ -75,14 +81,13 @@ static void norm_grad_task(void *job, int64_t task, int worker) {
   int64_t pieces = chunks(x->rows, CHUNK_ROWS);
   int64_t group = task / pieces, piece = task % pieces, row = piece * CHUNK_ROWS;
   int64_t end = min64(row + CHUNK_ROWS, x->rows);
-  const float *gain = x->gain + group * x->width;
+  const float *gain = x->gain + group * x->width, *bias = x->bias + group * x->width;
   float *sums = x->dgain ? x->scratch + (group * pieces + piece) * x->width * 3 : NULL;
   if (sums) memset(sums, 0, x->width * 3 * sizeof *sums);
-  float in_buffer[MAX_WIDTH], y_buffer[MAX_WIDTH], dy_buffer[MAX_WIDTH], out_buffer[MAX_WIDTH];
+  float in_buffer[MAX_WIDTH], dy_buffer[MAX_WIDTH], out_buffer[MAX_WIDTH], y[MAX_WIDTH];
   for (; row < end; row++) {
     int64_t at = (group * x->row_stride + row) * x->width;
     const float *in = row_read(x->x, type, at, x->width, in_buffer);
-    const float *y = row_read(x->y, type, at, x->width, y_buffer);
     const float *dy = row_read(x->dy, type, at, x->width, dy_buffer);
     float *dx = row_target(x->dx, type, at, out_buffer);
     for (int64_t k = 0; k < x->blocks; k++) {
@@ -90,6 +95,7 @@ static void norm_grad_task(void *job, int64_t task, int worker) {
               hi = block_start(k + 1, x->width, x->blocks);
       const float *stats = x->stats + ((group * x->row_stride + row) * x->blocks + k) * 2;
       float mean = stats[0], scale = stats[1], sum = 0, sum_hat = 0;
+      activate(f, y + lo, in + lo, mean, scale, gain + lo, bias + lo, hi - lo);
 #pragma omp simd reduction(+ : sum, sum_hat)
       for (int64_t j = lo; j < hi; j++) {
         float g = dy[j] * slope_of(f, y[j]), hat = (in[j] - mean) * scale;

@@ -8,8 +8,8 @@
 
 // ------------------------------- column sums -----------------------------------------------------
 
-#define COLUMN_ROWS 8      // rows a block reads at once
-#define COLUMN_BLOCKS 256  // enough to fill a large GPU
+#define COLUMN_ROWS 8    // rows a block reads at once
+#define COLUMN_BLOCKS 4  // of a multiprocessor: enough to keep its memory busy
 
 // sums from each thread's over its rows of the chunk
 template <int V>
@@ -72,7 +72,7 @@ __global__ void column_kernel(const ColumnPass x, int64_t chunk, float *scratch,
 template <typename T, int V>
 static void column_pass(Cuda *c, const ColumnPass *x) {
   int64_t tiles = divide_up(x->cols, 32 * V);
-  int64_t chunks = divide_up(COLUMN_BLOCKS, tiles * x->groups);
+  int64_t chunks = divide_up(COLUMN_BLOCKS * c->multiprocessors, tiles * x->groups);
   chunks = min(chunks, divide_up(x->rows, 4 * COLUMN_ROWS));
   int64_t room = SCRATCH / (x->groups * x->cols);
   if (x->sums[0]) chunks = tiles * x->groups > COUNTERS ? 1 : min(chunks, max(room, (int64_t)1));
@@ -128,7 +128,11 @@ static inline int lanes_for(int64_t n) {
   return lanes;
 }
 
-template <typename T, int V, Activation F>
+// the activation's input: one rounding for both directions, so that their signs agree
+__device__ inline float affine(float hat, float gain, float bias) { return fmaf(hat, gain, bias); }
+
+// A lane holds its N vectors of a segment; N = 0: there are too many, they are read each time.
+template <typename T, int V, int N, Activation F>
 __global__ void norm_kernel(const Norm x, unsigned lanes) {
   unsigned blocks = x.end_block - x.first_block, rows = x.rows, total = x.groups * rows * blocks;
   unsigned segment = thread_index32() / lanes;
@@ -142,34 +146,44 @@ __global__ void norm_kernel(const Norm x, unsigned lanes) {
   T *out = (T *)x.y + at * x.width;
   const float *gain = x.gain + g * x.width, *bias = x.bias + g * x.width;
 
-  float sum = 0;
+  float held[N ? N : 1][V];
+  auto each = [&](auto use) {  // use(column, vector)
+    if constexpr (N > 0) {
+#pragma unroll
+      for (int i = 0; i < N; i++) {
+        if (begin + i * step < hi) use(begin + i * step, held[i]);
+      }
+    } else {
 #pragma unroll 4
-  for (unsigned j = begin; j < hi; j += step) {
-    float v[V];
-    load(in + j, v);
+      for (unsigned j = begin; j < hi; j += step) {
+        load(in + j, held[0]);
+        use(j, held[0]);
+      }
+    }
+  };
+  if constexpr (N > 0) each([&](unsigned j, float(&v)[V]) { load(in + j, v); });
+  float sum = 0, square = 0;
+  each([&](unsigned, const float(&v)[V]) {
 #pragma unroll
     for (int i = 0; i < V; i++) sum += v[i];
-  }
-  float mean = warp_sum(sum, lanes) / (hi - lo), square = 0;
-#pragma unroll 4
-  for (unsigned j = begin; j < hi; j += step) {
-    float v[V];
-    load(in + j, v);
+  });
+  float mean = warp_sum(sum, lanes) / (hi - lo);
+  each([&](unsigned, const float(&v)[V]) {
 #pragma unroll
     for (int i = 0; i < V; i++) square += (v[i] - mean) * (v[i] - mean);
-  }
+  });
   float scale = 1.0f / sqrtf(warp_sum(square, lanes) / (hi - lo) + 1e-5f);
   if (!active) return;
-#pragma unroll 2
-  for (unsigned j = begin; j < hi; j += step) {
-    float v[V], w[V], b[V];
-    load(in + j, v);
+  each([&](unsigned j, float(&v)[V]) {
+    float w[V], b[V];
     load(gain + j, w);
     load(bias + j, b);
 #pragma unroll
-    for (int i = 0; i < V; i++) v[i] = activate<F>((v[i] - mean) * scale * w[i] + b[i], in);
+    for (int i = 0; i < V; i++) {
+      v[i] = activate<F>(affine((v[i] - mean) * scale, w[i], b[i]), in);
+    }
     store(out + j, v);
-  }
+  });
   if (threadIdx.x % lanes == 0) {
     float *stats = x.stats + (at * x.blocks + k) * 2;
     stats[0] = mean;
@@ -182,39 +196,148 @@ static bool wide_blocks(int64_t width, int64_t blocks) {
   return width % blocks == 0 && width / blocks % 8 == 0;
 }
 
-template <typename T, int V>
+template <typename T, int V, int N>
 static void norm_of(Cuda *c, const Norm *x) {
   Norm y = *x;
   if (!y.end_block) y.end_block = y.blocks;
   int lanes = lanes_for(divide_up(divide_up(y.width, y.blocks), V));
   dim3 grid = grid_for(y.groups * y.rows * (y.end_block - y.first_block) * lanes);
-  auto kernel = y.activation == TANH ? norm_kernel<T, V, TANH> : norm_kernel<T, V, RELU>;
+  auto kernel = y.activation == TANH ? norm_kernel<T, V, N, TANH> : norm_kernel<T, V, N, RELU>;
   launch(c, kernel, grid, THREADS, y, (unsigned)lanes);
 }
 
 static void norm(Ops *ops, const Norm *x) {
+  Cuda *c = cuda_of(ops);
   bool wide = wide_blocks(x->width, x->blocks) && aligned(x->x, 16) && aligned(x->y, 16) &&
               aligned(x->gain, 16) && aligned(x->bias, 16);
-  if (wide) {
-    BY_TYPE(ops->type, norm_of<T, 8>(cuda_of(ops), x));
+  int64_t held = divide_up(x->width / x->blocks, 32 * 8);  // vectors of a segment that a lane has
+  if (!wide) {
+    BY_TYPE(ops->type, norm_of<T, 1, 0>(c, x));
+  } else if (held > 4) {
+    BY_TYPE(ops->type, norm_of<T, 8, 0>(c, x));
+  } else if (held > 2) {
+    BY_TYPE(ops->type, norm_of<T, 8, 4>(c, x));
+  } else if (held > 1) {
+    BY_TYPE(ops->type, norm_of<T, 8, 2>(c, x));
   } else {
-    BY_TYPE(ops->type, norm_of<T, 1>(cuda_of(ops), x));
+    BY_TYPE(ops->type, norm_of<T, 8, 1>(c, x));
+  }
+}
+
+// A block of threads takes `chunk` rows of a group, NORM_CHUNK of them at once: a team of WARPS
+// warps reads WARPS rows and keeps them. A thread always has the same 8 columns, and their shares
+// of dgain, dbias and dx's sums. A segment belongs to `lanes` lanes of `span` warps.
+template <typename T, int WARPS, Activation F>
+__global__ void __launch_bounds__(THREADS, 4 / sizeof(T))
+    norm_grad_kernel(const NormGrad x, unsigned chunk, unsigned lanes, unsigned span) {
+  constexpr int V = 8, TEAMS = NORM_CHUNK / WARPS;
+  static_assert(NORM_CHUNK == THREADS / 32);
+  __shared__ float2 parts[2][WARPS][THREADS / 32];  // of a segment's sums: a warp's
+  __shared__ float4 teams[3 * V / 4][THREADS];      // what each thread has summed
+  unsigned warp = threadIdx.x / 32, team = warp / WARPS, width = x.width, blocks = x.blocks;
+  unsigned mine = threadIdx.x % (WARPS * 32) * V, col = mine < width ? mine : 0;
+  unsigned size = width / blocks, k = col / size, row0 = blockIdx.x * chunk;
+  unsigned end = min(row0 + chunk, (unsigned)x.rows);
+  int64_t g = blockIdx.y, base = g * x.row_stride * x.width + col;
+  const T *dy = (const T *)x.dy + base, *in = (const T *)x.x + base;
+  T *dx = (T *)x.dx + base;
+  const float *stats = x.stats + (g * x.row_stride * blocks + k) * 2;
+  const float *gain = x.gain + g * x.width + col, *bias = x.bias + g * x.width + col;
+  float sums[3][V] = {};
+
+  for (unsigned flip = 0; row0 < end; row0 += NORM_CHUNK, flip ^= 1) {
+    float d[WARPS][V], hat[WARPS][V], mean[WARPS], scale[WARPS];
+    float2 sum[WARPS];
+    float w[V], b[V];
+    load(gain, w);
+    load(bias, b);
+#pragma unroll
+    for (int r = 0; r < WARPS; r++) {  // a row past the end reads the last one, for nothing
+      int64_t row = min(row0 + r * TEAMS + team, end - 1);
+      load(dy + row * width, d[r]);
+      load(in + row * width, hat[r]);
+      mean[r] = stats[row * blocks * 2];
+      scale[r] = stats[row * blocks * 2 + 1];
+    }
+#pragma unroll
+    for (int r = 0; r < WARPS; r++) {
+      bool active = mine < width && row0 + r * TEAMS + team < end;
+      float own = 0, own_hat = 0;
+#pragma unroll
+      for (int i = 0; i < V; i++) {
+        float h = hat[r][i] = (hat[r][i] - mean[r]) * scale[r];
+        float y = activate<F>(affine(h, w[i], b[i]), in);
+        float e = active ? d[r][i] * slope_of<F>(y) : 0;
+        sums[0][i] += e * h;
+        sums[1][i] += e;
+        d[r][i] = e *= w[i];
+        own += e;
+        own_hat += e * h;
+      }
+      sum[r] = make_float2(warp_sum(own, lanes), warp_sum(own_hat, lanes));
+    }
+    if (WARPS > 1 && span > 1) {
+#pragma unroll
+      for (int r = 0; r < WARPS; r++) {
+        if (lane_index() == 0) parts[flip][r][warp] = sum[r];
+      }
+      __syncthreads();
+#pragma unroll
+      for (int r = 0; r < WARPS; r++) {
+        const float2 *part = &parts[flip][r][warp / span * span];
+        sum[r] = part[0];
+        for (unsigned i = 1; i < span; i++) sum[r].x += part[i].x, sum[r].y += part[i].y;
+      }
+    }
+#pragma unroll
+    for (int r = 0; r < WARPS; r++) {
+      unsigned row = row0 + r * TEAMS + team;
+      float shift = scale[r] * sum[r].x / size, along = scale[r] * sum[r].y / size;
+#pragma unroll
+      for (int i = 0; i < V; i++) {
+        d[r][i] = scale[r] * d[r][i] - (shift + hat[r][i] * along);
+        sums[2][i] += d[r][i];
+      }
+      if (mine < width && row < end) store(dx + (int64_t)row * width, d[r]);
+    }
+  }
+
+  // the first team adds up the teams'
+  if (!x.dgain) return;
+  float *scratch = x.scratch + (g * gridDim.x + blockIdx.x) * x.width * 3 + col;
+#pragma unroll
+  for (int i = 0; i < 3 * V; i += 4) {
+    const float *s = &sums[i / V][i % V];
+    if (team > 0) teams[i / 4][threadIdx.x] = make_float4(s[0], s[1], s[2], s[3]);
+  }
+  __syncthreads();
+  if (team > 0 || mine >= width) return;
+#pragma unroll
+  for (int i = 0; i < 3 * V; i += 4) {
+    const float *s = &sums[i / V][i % V];
+    float4 sum = make_float4(s[0], s[1], s[2], s[3]);
+#pragma unroll
+    for (int t = 1; t < TEAMS; t++) {
+      float4 v = teams[i / 4][t * WARPS * 32 + threadIdx.x];
+      sum.x += v.x, sum.y += v.y, sum.z += v.z, sum.w += v.w;
+    }
+    *(float4 *)(scratch + i / V * width + i % V) = sum;
   }
 }
 
 #define MAX_BLOCKS 64  // of a row: their sums wait in shared memory
 
-// One block of threads takes NORM_CHUNK rows of a group: first each segment's two sums, then,
-// column by column, dx and the chunk's share of dgain, dbias and dx's sums; rows stay in cache.
+// The same for any width and blocks. A block of threads takes NORM_CHUNK rows: first each segment's
+// two sums, then, column by column, the rest; rows stay in cache.
 template <typename T, int V, Activation F>
-__global__ void norm_grad_kernel(const NormGrad x, unsigned lanes) {
+__global__ void norm_grad_any_kernel(const NormGrad x, unsigned lanes) {
   __shared__ float part[3][THREADS * V];
   __shared__ float2 sums[NORM_CHUNK * MAX_BLOCKS];
   int64_t g = blockIdx.y, row0 = (int64_t)blockIdx.x * NORM_CHUNK;
   unsigned rows = min((int64_t)NORM_CHUNK, x.rows - row0), blocks = x.blocks, width = x.width;
   int64_t base = (g * x.row_stride + row0) * x.width;
-  const T *dy = (const T *)x.dy + base, *y = (const T *)x.y + base, *in = (const T *)x.x + base;
-  const float *gain = x.gain + g * x.width;
+  const T *dy = (const T *)x.dy + base, *in = (const T *)x.x + base;
+  const float *gain = x.gain + g * x.width, *bias = x.bias + g * x.width;
   const float *stats = x.stats + (g * x.row_stride + row0) * blocks * 2;
 
   // sums over segments
@@ -226,16 +349,17 @@ __global__ void norm_grad_kernel(const NormGrad x, unsigned lanes) {
     float mean = stats[segment * 2], scale = stats[segment * 2 + 1], sum = 0, sum_hat = 0;
 #pragma unroll 4
     for (unsigned j = lo + threadIdx.x % lanes * V; j < hi; j += lanes * V) {
-      float d[V], t[V], v[V], w[V];
+      float d[V], v[V], w[V], b[V];
       load(dy + at + j, d);
-      load(y + at + j, t);
       load(in + at + j, v);
       load(gain + j, w);
+      load(bias + j, b);
 #pragma unroll
       for (int i = 0; i < V; i++) {
-        float e = d[i] * slope_of<F>(t[i]) * w[i];
+        float hat = (v[i] - mean) * scale;
+        float e = d[i] * slope_of<F>(activate<F>(affine(hat, w[i], b[i]), in)) * w[i];
         sum += e;
-        sum_hat += e * (v[i] - mean) * scale;
+        sum_hat += e * hat;
       }
     }
     sum = warp_sum(sum, lanes) / (hi - lo);
@@ -253,19 +377,20 @@ __global__ void norm_grad_kernel(const NormGrad x, unsigned lanes) {
     float dgain[V] = {}, dbias[V] = {}, total[V] = {};
     if (down0 < down && col < width) {
       unsigned k = col * blocks / width;
-      float w[V];
+      float w[V], b[V];
       load(gain + col, w);
+      load(bias + col, b);
 #pragma unroll 2
       for (unsigned row = down0; row < rows; row += down) {
         unsigned at = row * width + col, segment = row * blocks + k;
-        float d[V], t[V], v[V], mean = stats[segment * 2], scale = stats[segment * 2 + 1];
+        float d[V], v[V], mean = stats[segment * 2], scale = stats[segment * 2 + 1];
         float2 sum = sums[segment];
         load(dy + at, d);
-        load(y + at, t);
         load(in + at, v);
 #pragma unroll
         for (int i = 0; i < V; i++) {
-          float e = d[i] * slope_of<F>(t[i]), hat = (v[i] - mean) * scale;
+          float hat = (v[i] - mean) * scale;
+          float e = d[i] * slope_of<F>(activate<F>(affine(hat, w[i], b[i]), in));
           dbias[i] += e;
           dgain[i] += e * hat;
           d[i] = scale * (e * w[i] - sum.x - hat * sum.y);
@@ -314,29 +439,60 @@ __global__ void norm_sums_kernel(const NormGrad x, unsigned chunks) {
   out[g * width + col % width] = sum;
 }
 
-template <typename T, int V>
+// dgain, dbias and dx's sums, where wanted, from the chunks'
+static void norm_sums(Cuda *c, const NormGrad *x, unsigned chunks) {
+  if (!x->dgain) return;
+  dim3 grid((unsigned)divide_up(3 * x->width, 32), (unsigned)x->groups);
+  launch(c, norm_sums_kernel, grid, dim3(32, COLUMN_ROWS), *x, chunks);
+}
+
+template <typename T, int WARPS>
 static void norm_grad_of(Cuda *c, const NormGrad *x) {
+  // blocks of threads for two full multiprocessors' worth each, and few sums to leave
+  int64_t chunks = divide_up(c->multiprocessors * NORM_CHUNK / WARPS, x->groups);
+  int64_t chunk = divide_up(divide_up(x->rows, chunks), NORM_CHUNK) * NORM_CHUNK;
+  int64_t vectors = x->width / x->blocks / 8;
+  dim3 grid((unsigned)divide_up(x->rows, chunk), (unsigned)x->groups);
+  auto kernel =
+      x->activation == TANH ? norm_grad_kernel<T, WARPS, TANH> : norm_grad_kernel<T, WARPS, RELU>;
+  launch(c, kernel, grid, THREADS, *x, (unsigned)chunk, (unsigned)lanes_for(vectors),
+         (unsigned)(x->blocks == 1 ? WARPS : divide_up(vectors, 32)));
+  norm_sums(c, x, grid.x);
+}
+
+template <typename T, int V>
+static void norm_grad_any(Cuda *c, const NormGrad *x) {
   int lanes = lanes_for(divide_up(divide_up(x->width, x->blocks), V));
   dim3 grid((unsigned)divide_up(x->rows, NORM_CHUNK), (unsigned)x->groups);
-  auto kernel = x->activation == TANH ? norm_grad_kernel<T, V, TANH> : norm_grad_kernel<T, V, RELU>;
+  auto kernel =
+      x->activation == TANH ? norm_grad_any_kernel<T, V, TANH> : norm_grad_any_kernel<T, V, RELU>;
   launch(c, kernel, grid, THREADS, *x, (unsigned)lanes);
-  if (!x->dgain) return;
-  dim3 sums((unsigned)divide_up(3 * x->width, 32), (unsigned)x->groups);
-  launch(c, norm_sums_kernel, sums, dim3(32, COLUMN_ROWS), *x, grid.x);
+  norm_sums(c, x, grid.x);
 }
 
 static void norm_grad(Ops *ops, const NormGrad *x) {
+  Cuda *c = cuda_of(ops);
   if (x->blocks > MAX_BLOCKS) {
-    cuda_failed(cuda_of(ops), BFM_BAD_ARGUMENT, "%ld blocks in a row are more than %d",
-                (long)x->blocks, MAX_BLOCKS);
+    cuda_failed(c, BFM_BAD_ARGUMENT, "%ld blocks in a row are more than %d", (long)x->blocks,
+                MAX_BLOCKS);
     return;
   }
-  bool wide = wide_blocks(x->width, x->blocks) && aligned(x->x, 16) && aligned(x->y, 16) &&
-              aligned(x->dy, 16) && aligned(x->dx, 16) && aligned(x->gain, 16);
-  if (wide) {
-    BY_TYPE(ops->type, norm_grad_of<T, 8>(cuda_of(ops), x));
+  bool wide = wide_blocks(x->width, x->blocks) && aligned(x->x, 16) && aligned(x->dy, 16) &&
+              aligned(x->dx, 16) && aligned(x->gain, 16) && aligned(x->bias, 16) &&
+              aligned(x->scratch, 16);
+  // a segment: a power of two of lanes, or whole warps, or a whole row
+  int64_t vectors = x->width / x->blocks / 8;
+  bool even = x->blocks == 1 || vectors % 32 == 0 || vectors == lanes_for(vectors);
+  if (!wide) {
+    BY_TYPE(ops->type, norm_grad_any<T, 1>(c, x));
+  } else if (!even || x->width > 1024) {
+    BY_TYPE(ops->type, norm_grad_any<T, 8>(c, x));
+  } else if (x->width > 512) {
+    BY_TYPE(ops->type, norm_grad_of<T, 4>(c, x));
+  } else if (x->width > 256) {
+    BY_TYPE(ops->type, norm_grad_of<T, 2>(c, x));
   } else {
-    BY_TYPE(ops->type, norm_grad_of<T, 1>(cuda_of(ops), x));
+    BY_TYPE(ops->type, norm_grad_of<T, 1>(c, x));
   }
 }
 

@@ -97,8 +97,8 @@ typedef struct {
 typedef struct {
   Activation activation;
   void *dx;  // T
-  const void *dy, *y, *x;
-  const float *stats, *gain;
+  const void *dy, *x;
+  const float *stats, *gain, *bias;
   float *dgain, *dbias, *sums;  // [G, width], or NULL, all three: only dx
   float *scratch;
   int64_t groups, rows, row_stride, width, blocks;
