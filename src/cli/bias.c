@@ -8,35 +8,16 @@
 #include <string.h>
 
 #include "cli/cli.h"
+#include "cli/episodes.h"
 #include "core/progress.h"
 #include "envs/domain.h"
 #include "run/evaluate.h"
-#include "run/tasklist.h"
 #include "view/plot.h"
 
 #define POINTS 100  // of a curve
 
 typedef struct {
-  int64_t episodes, steps, es, seed, threads;
-  char device[OPTION_TEXT_SIZE];
-} BiasOptions;
-
-#define AT(field) offsetof(BiasOptions, field)
-
-static const Option bias_options[] = {
-    {"episodes", OPTION_INT, AT(episodes), "10", 1, 10000, NULL, "of each task and model"},
-    {"steps", OPTION_INT, AT(steps), "0", 0, 1e6, NULL,
-     "control steps of an episode; 0: the domain's, 1000 for most"},
-    {"es", OPTION_INT, AT(es), "0", 0, 4096, NULL,
-     "evaluation-based sampling: the best of so many actions by F·z; 0: the policy's mean"},
-    {"seed", OPTION_INT, AT(seed), "0", 0, 9e15, NULL, "of initial states and sampled actions"},
-    {"device", OPTION_TEXT, AT(device), "auto", 0, 0, NULL, "auto, cpu, cuda or cuda:n"},
-    {"threads", OPTION_INT, AT(threads), "0", 0, 1024, NULL, "CPU threads; 0: one a core"},
-    {.name = NULL},
-};
-
-typedef struct {
-  BiasOptions options;
+  EpisodeOptions options;
   Flags flags;
   const char **models;
   const char *tasks, *path;
@@ -44,9 +25,7 @@ typedef struct {
 } Arguments;
 
 static const struct argp_option own_options[] = {
-    {"tasks", 't', "LIST", 0,
-     "all (default), in (those of the datasets), new, or names and expressions with commas between",
-     0},
+    {"tasks", 't', "LIST", 0, EPISODE_TASKS_HELP, 0},
     {"output", 'o', "FILE", 0, "draw the bias by step, as .svg and .png", 0},
     {"json", 'j', NULL, 0, "print a JSON object for each model and task, one a line", 0},
     {"quiet", 'q', NULL, 0, "no progress line", 0},
@@ -128,18 +107,12 @@ static int find_runs(Measure *m) {
   return BFM_OK;
 }
 
-// the first model says which domain it is, the others must agree
-static int take_env(Measure *m, const char *env, const char *path) {
+static int take_env(Measure *m, const char *env) {
   const Arguments *a = m->arguments;
   const Domain *domain;
-  if (!*env) return bfm_fail(BFM_BAD_ARGUMENT, "%s does not say of which domain it is", path);
-  if (*m->env && strcmp(m->env, env)) {
-    return bfm_fail(BFM_BAD_ARGUMENT, "%s is of %s and %s of %s: one domain at a time",
-                    a->models[0], m->env, path, env);
-  }
-  if (*m->env) return BFM_OK;
+  TRY(episodes_domain(m->env, sizeof m->env, env, a->models, m->turn));
+  if (m->turn) return BFM_OK;
   TRY(domain_find(&domain, env));
-  snprintf(m->env, sizeof m->env, "%s", env);
   TRY(tasklist_parse(&m->tasks, env, a->tasks ? a->tasks : "all"));
   m->steps = a->options.steps ? a->options.steps : domain->episode_steps;
   size_t count = (size_t)episode_at(m, a->model_count, 0);
@@ -151,8 +124,8 @@ static int take_env(Measure *m, const char *env, const char *path) {
 }
 
 static int measure_agent(Measure *m, bfm_agent *agent, const char *path) {
-  const BiasOptions *o = &m->arguments->options;
-  TRY(take_env(m, bfm_agent_env(agent), path));
+  const EpisodeOptions *o = &m->arguments->options;
+  TRY(take_env(m, bfm_agent_env(agent)));
   if (bfm_agent_replicas(agent) > 1) {
     return bfm_fail(BFM_BAD_ARGUMENT, "%s is the state of a run: name its models", path);
   }
@@ -172,8 +145,7 @@ static int measure_agent(Measure *m, bfm_agent *agent, const char *path) {
 static int measure(Measure *m) {
   const Arguments *a = m->arguments;
   char options[OPTION_TEXT_SIZE + 64];
-  snprintf(options, sizeof options, "{\"device\": \"%s\", \"threads\": %ld}", a->options.device,
-           (long)a->options.threads);
+  episodes_machine(&a->options, options, sizeof options);
   for (; m->turn < a->model_count; m->turn++) {
     bfm_agent *agent;
     TRY(bfm_agent_load(&agent, a->models[m->turn], options));
@@ -206,12 +178,8 @@ static Spread over_run(const Measure *m, int run, int task, int64_t steps) {
 }
 
 static void print_table(const Measure *m) {
-  const BiasOptions *o = &m->arguments->options;
-  int width = 8;
-  for (int t = 0; t < m->tasks.count; t++) {
-    int length = (int)strlen(m->tasks.text[t]);
-    if (length > width) width = length < 48 ? length : 48;
-  }
+  const EpisodeOptions *o = &m->arguments->options;
+  int width = task_width(&m->tasks);
   printf("%s, %ld episodes of each task and model, %s; below 0: more was predicted than earned\n",
          m->env, (long)o->episodes, o->es ? "the best of sampled actions" : "the policy's mean");
   printf("%-*s %9s %9s %9s  %-8s %7s%s\n", width, "task", "return", "predicted", "bias", "",
@@ -219,8 +187,9 @@ static void print_table(const Measure *m) {
   for (int t = 0; t < m->tasks.count; t++) {
     for (int r = 0; r < m->run_count; r++) {
       Spread earned = over_run(m, r, t, 0), bias = over_run(m, r, t, m->steps);
-      printf("%-*s %9.1f %9.1f %9.1f ± %-8.1f", width, r ? "" : m->tasks.text[t], earned.mean,
-             earned.mean - bias.mean, bias.mean, bias.std);
+      print_task(r ? "" : m->tasks.text[t], width);
+      printf(" %9.1f %9.1f %9.1f ± %-8.1f", earned.mean, earned.mean - bias.mean, bias.mean,
+             bias.std);
       if (earned.mean)
         printf("%6.0f%%", 100 * bias.mean / fabs(earned.mean));
       else
@@ -243,7 +212,7 @@ static cJSON *curve_json(const Measure *m, int64_t at) {
 }
 
 static void print_line(const Measure *m, int model, int task) {
-  const BiasOptions *o = &m->arguments->options;
+  const EpisodeOptions *o = &m->arguments->options;
   int64_t at = episode_at(m, model, task);
   double earned, mean, std;
   for (int64_t e = 0; e < o->episodes; e++) m->values[e] = m->bias[(at + e + 1) * m->steps - 1];
@@ -336,8 +305,10 @@ static int run(const Arguments *a) {
 
 int cli_bias(int argc, char **argv) {
   Arguments a = {.models = calloc(argc, sizeof *a.models)};
+  Option table[EPISODE_ROWS];
+  episodes_table(table, "10");
   int status = a.models ? BFM_OK : bfm_fail(BFM_NO_MEMORY, "no memory for %d arguments", argc);
-  if (!status) status = flags_new(&a.flags, bias_options, &a.options, "Episodes");
+  if (!status) status = flags_new(&a.flags, table, &a.options, "Episodes");
   if (status) return cli_fail(status);
   const struct argp_child children[] = {{&a.flags.argp, 0, NULL, 1}, {0}};
   const struct argp argp = {

@@ -6,33 +6,14 @@
 
 #include "cli/ask.h"
 #include "cli/cli.h"
+#include "cli/episodes.h"
 #include "core/progress.h"
 #include "data/safetensors.h"
 #include "run/d4rl.h"
 #include "run/evaluate.h"
-#include "run/tasklist.h"
 
 typedef struct {
-  int64_t episodes, steps, es, seed, threads;
-  char device[OPTION_TEXT_SIZE];
-} EvalOptions;
-
-#define AT(field) offsetof(EvalOptions, field)
-
-static const Option eval_options[] = {
-    {"episodes", OPTION_INT, AT(episodes), "100", 1, 100000, NULL, "of each task, side by side"},
-    {"steps", OPTION_INT, AT(steps), "0", 0, 1e9, NULL,
-     "control steps of an episode; 0: the domain's, 1000 for most"},
-    {"es", OPTION_INT, AT(es), "0", 0, 4096, NULL,
-     "evaluation-based sampling: the best of so many actions by F·z; 0: the policy's mean"},
-    {"seed", OPTION_INT, AT(seed), "0", 0, 9e15, NULL, "of initial states and sampled actions"},
-    {"device", OPTION_TEXT, AT(device), "auto", 0, 0, NULL, "auto, cpu, cuda or cuda:n"},
-    {"threads", OPTION_INT, AT(threads), "0", 0, 1024, NULL, "CPU threads; 0: one a core"},
-    {.name = NULL},
-};
-
-typedef struct {
-  EvalOptions options;
+  EpisodeOptions options;
   Flags flags;
   const char **models;
   const char *tasks, *z;
@@ -43,9 +24,7 @@ typedef struct {
 enum { KEY_RANDOM = 0x900, KEY_SOFTMAX, KEY_Z };
 
 static const struct argp_option own_options[] = {
-    {"tasks", 't', "LIST", 0,
-     "all (default), in (those of the datasets), new, or names and expressions with commas between",
-     0},
+    {"tasks", 't', "LIST", 0, EPISODE_TASKS_HELP, 0},
     {"random", KEY_RANDOM, NULL, 0, "compare with random actions", 0},
     {"softmax", KEY_SOFTMAX, "REAL", 0, "weigh states by softmax(reward / REAL) when prompting", 0},
     {"z", KEY_Z, "FILE", 0,
@@ -92,7 +71,7 @@ static int each(void *context, int64_t done, int64_t total) {
 }
 
 static bfm_evaluation plan_of(Evaluation *e) {
-  const EvalOptions *o = &e->arguments->options;
+  const EpisodeOptions *o = &e->arguments->options;
   return (bfm_evaluation){.tasks = (const char *const *)e->tasks.text,
                           .task_count = e->tasks.count,
                           .episodes = o->episodes,
@@ -109,16 +88,11 @@ static double *returns_of(const Evaluation *e, int model, int task) {
   return e->returns + ((size_t)model * e->tasks.count + task) * e->arguments->options.episodes;
 }
 
-// the first model says which domain it is, and a policy for which task; the others must agree
-static int take_env(Evaluation *e, const char *env, const char *task, const char *path) {
+// the first model says which domain it is, and a policy for which task
+static int take_env(Evaluation *e, const char *env, const char *task) {
   const Arguments *a = e->arguments;
-  if (!*env) return bfm_fail(BFM_BAD_ARGUMENT, "%s does not say of which domain it is", path);
-  if (*e->env && strcmp(e->env, env)) {
-    return bfm_fail(BFM_BAD_ARGUMENT, "%s is of %s and %s of %s: one domain at a time",
-                    a->models[0], e->env, path, env);
-  }
-  if (*e->env) return BFM_OK;
-  snprintf(e->env, sizeof e->env, "%s", env);
+  TRY(episodes_domain(e->env, sizeof e->env, env, a->models, e->turn));
+  if (e->turn) return BFM_OK;
   TRY(tasklist_parse(&e->tasks, env, a->tasks ? a->tasks : task ? task : "all"));
   size_t count = (size_t)(a->model_count + 1) * e->tasks.count * a->options.episodes;
   e->returns = calloc(count, sizeof *e->returns);
@@ -140,7 +114,7 @@ static int evaluate_agent(Evaluation *e, const char *path, const char *options) 
   bfm_agent *agent;
   float *z = NULL;
   TRY(bfm_agent_load(&agent, path, options));
-  int status = take_env(e, bfm_agent_env(agent), NULL, path);
+  int status = take_env(e, bfm_agent_env(agent), NULL);
   bfm_evaluation plan = plan_of(e);
   if (!status && bfm_agent_replicas(agent) > 1) {
     status = bfm_fail(BFM_BAD_ARGUMENT, "%s is the state of a run: name its models", path);
@@ -163,7 +137,7 @@ static int policy_act(void *context, int replica, int64_t rows, const float *obs
 static int evaluate_policy(Evaluation *e, const char *path, const SafeTensors *file,
                            const char *options) {
   const char *env = safetensors_metadata(file, "env");
-  TRY(take_env(e, env ? env : "", safetensors_metadata(file, "task"), path));
+  TRY(take_env(e, env ? env : "", safetensors_metadata(file, "task")));
   bfm_evaluation plan = plan_of(e);
   bfm_explorer *explorer;
   TRY(bfm_explorer_load(&explorer, path, (int)(plan.episodes * plan.task_count), options));
@@ -181,10 +155,8 @@ static int evaluate_policy(Evaluation *e, const char *path, const SafeTensors *f
 }
 
 static int evaluate_model(Evaluation *e, const char *path) {
-  const EvalOptions *o = &e->arguments->options;
   char options[OPTION_TEXT_SIZE + 64];
-  snprintf(options, sizeof options, "{\"device\": \"%s\", \"threads\": %ld}", o->device,
-           (long)o->threads);
+  episodes_machine(&e->arguments->options, options, sizeof options);
   SafeTensors *file;
   TRY(safetensors_open(&file, path));
   const char *kind = safetensors_metadata(file, "bfm");
@@ -216,7 +188,7 @@ static double score_of(const Evaluation *e, int task, double value) {
 static int has_scores(const Evaluation *e) { return !isnan(d4rl_score(e->env, 0)); }
 
 static void print_json(const Evaluation *e) {
-  const EvalOptions *o = &e->arguments->options;
+  const EpisodeOptions *o = &e->arguments->options;
   for (int m = 0; m < e->turns; m++) {
     for (int t = 0; t < e->tasks.count; t++) {
       const double *returns = returns_of(e, m, t);
@@ -271,7 +243,8 @@ static void print_row(const Evaluation *e, int task, int width) {
   int models = e->arguments->model_count;
   double mean, std, random = 0;
   summary(e, task, &mean, &std);
-  printf("%-*s %8.1f", width, task < 0 ? "mean" : e->tasks.text[task], mean);
+  print_task(task < 0 ? "mean" : e->tasks.text[task], width);
+  printf(" %8.1f", mean);
   if (task >= 0 || models > 1)
     printf(" ± %-6.1f", std);
   else
@@ -294,11 +267,7 @@ static void print_row(const Evaluation *e, int task, int width) {
 
 static void print_table(const Evaluation *e) {
   const Arguments *a = e->arguments;
-  int width = 8;
-  for (int t = 0; t < e->tasks.count; t++) {
-    int length = (int)strlen(e->tasks.text[t]);
-    if (length > width) width = length < 48 ? length : 48;
-  }
+  int width = task_width(&e->tasks);
   printf("%s, %ld episodes a task, %s; mean ± std over %s\n", e->env, (long)a->options.episodes,
          a->options.es ? "the best of sampled actions" : "the policy's mean",
          a->model_count > 1 ? "models" : "episodes");
@@ -332,8 +301,10 @@ static int run(const Arguments *a) {
 
 int cli_eval(int argc, char **argv) {
   Arguments a = {.models = calloc(argc, sizeof *a.models)};
+  Option table[EPISODE_ROWS];
+  episodes_table(table, "100");
   int status = a.models ? BFM_OK : bfm_fail(BFM_NO_MEMORY, "no memory for %d arguments", argc);
-  if (!status) status = flags_new(&a.flags, eval_options, &a.options, "Episodes");
+  if (!status) status = flags_new(&a.flags, table, &a.options, "Episodes");
   if (status) return cli_fail(status);
   const struct argp_child children[] = {{&a.flags.argp, 0, NULL, 1}, {0}};
   const struct argp argp = {
