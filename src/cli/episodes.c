@@ -52,5 +52,8 @@ int task_width(const TaskList *tasks) {
 }
 
 void print_task(const char *task, int width) {
-  printf("%-*s", width, task);
+  if (strlen(task) > (size_t)width)
+    printf("%.*s…", width - 1, task);
+  else
+    printf("%-*s", width, task);
 }

@@ -51,6 +51,15 @@ def test_tables(models):
   assert "over models" in two and str(models[1]) in two and "reach" not in two
 
 
+def test_long_rewards_are_cut_in_the_table_and_whole_in_json(models):
+  long = " + ".join(["(x > 0.1)"] * 8)
+  table = run("eval", models[0], *SHORT, "--tasks", f"easy, {long}").stdout.splitlines()[1:4]
+  assert long[:47] + "…" in table[2] and long[:48] not in table[2]
+  numbers = [line.rindex("±") for line in table[1:]]
+  assert numbers[0] == numbers[1]
+  assert lines(models[0], *SHORT, "--tasks", long)[0]["task"] == long
+
+
 def test_policies_of_one_task(models, tmp_path):
   data = tmp_path / "d.h5"
   process = run("collect", "point_mass", "--with", "td3", "--task", "easy", "--steps", 200, "--envs", 4,
