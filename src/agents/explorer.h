@@ -24,6 +24,9 @@ extern const Option explorer_options[];
 int explorer_new(bfm_explorer **explorer, int64_t obs_dim, int64_t act_dim, int tasks, int envs,
                  const ExplorerOptions *options);
 const ExplorerOptions *explorer_options_of(const bfm_explorer *explorer);
+// bfm_explorer_save_state, saying whose it is: domain and tasks, or NULL
+int explorer_save_state(bfm_explorer *explorer, const char *env, const char *tasks,
+                        const char *path);
 
 // ------------------------------- inside ----------------------------------------------------------
 

@@ -68,9 +68,13 @@ int bfm_explorer_save_model(bfm_explorer *e, int task, const char *env, const ch
   return save(e, POLICY, task, env, name, path);
 }
 
-int bfm_explorer_save_state(bfm_explorer *e, const char *path) {
+int explorer_save_state(bfm_explorer *e, const char *env, const char *tasks, const char *path) {
   TRY(explorer_ready(e));
-  return save(e, STATE, 0, NULL, NULL, path);
+  return save(e, STATE, 0, env, tasks, path);
+}
+
+int bfm_explorer_save_state(bfm_explorer *e, const char *path) {
+  return explorer_save_state(e, NULL, NULL, path);
 }
 
 // ------------------------------- reading ---------------------------------------------------------

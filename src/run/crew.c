@@ -14,6 +14,7 @@
 #include "core/rng.h"
 #include "data/dataset.h"
 #include "data/hdf5.h"
+#include "data/safetensors.h"
 #include "envs/domain.h"
 #include "envs/tasks.h"
 #include "run/d4rl.h"
@@ -181,6 +182,42 @@ int crew_read_policies(Crew *c, const char *path) {
   return BFM_OK;
 }
 
+// "td3 stand, td3 walk": who the learners are
+static void name_learners(const Crew *c, char *out, size_t size) {
+  size_t at = 0;
+  for (int t = 0; t < c->agents && at < size; t++) {
+    at += (size_t)snprintf(out + at, size - at, "%s%s", t ? ", " : "", c->sources[t]);
+  }
+}
+
+static int other_learners(const Crew *c, const char *state, const char *who, const char *env) {
+  char own[CREW_MAX * OPTION_TEXT_SIZE];
+  name_learners(c, own, sizeof own);
+  return bfm_fail(BFM_BAD_ARGUMENT, "%s is the state of %s in %s, the data is that of %s in %s",
+                  state, who, env, own, c->env_name);
+}
+
+// files of earlier versions do not say whose they are
+static int check_names(const Crew *c, const char *state) {
+  SafeTensors *file;
+  TRY(safetensors_open(&file, state));
+  const char *env = safetensors_metadata(file, "env"), *who = safetensors_metadata(file, "task");
+  char own[CREW_MAX * OPTION_TEXT_SIZE];
+  name_learners(c, own, sizeof own);
+  int same = !env || !who || (!strcmp(env, c->env_name) && !strcmp(who, own));
+  int status = same ? BFM_OK : other_learners(c, state, who, env);
+  safetensors_close(file);
+  return status;
+}
+
+static int check_sizes(const Crew *c, const char *state) {
+  bfm_explorer_sizes has;
+  bfm_explorer_get_sizes(c->learner, &has);
+  int same = has.obs_dim == c->sizes.obs_dim && has.act_dim == c->sizes.act_dim;
+  if (same && has.tasks == c->agents) return BFM_OK;
+  return other_learners(c, state, "others", "another world");
+}
+
 static int open_learners(Crew *c, const char *state) {
   ExplorerOptions options = c->options->learner;
   options.algo = c->kind->algo;
@@ -192,11 +229,12 @@ static int open_learners(Crew *c, const char *state) {
     return explorer_new(&c->learner, c->sizes.obs_dim, c->sizes.act_dim, c->agents, c->envs,
                         &options);
   }
+  TRY(check_names(c, state));
   char *given = options_to_json(explorer_options, &options);
   if (!given) return bfm_fail(BFM_NO_MEMORY, "no memory for the options");
   int status = bfm_explorer_load(&c->learner, state, c->envs, given);
   free(given);
-  return status;
+  return status ? status : check_sizes(c, state);
 }
 
 int crew_open(Crew *c, const bfm_env *env, const char *state) {
@@ -403,6 +441,8 @@ int crew_save(Crew *c, const char *path) {
     collect_path_beside(path, name, beside, sizeof beside);
     TRY(bfm_explorer_save_model(c->learner, t, c->env_name, c->tasks[t], beside));
   }
+  char who[CREW_MAX * OPTION_TEXT_SIZE];
+  name_learners(c, who, sizeof who);
   collect_path_beside(path, "state.safetensors", beside, sizeof beside);
-  return bfm_explorer_save_state(c->learner, beside);
+  return explorer_save_state(c->learner, c->env_name, who, beside);
 }

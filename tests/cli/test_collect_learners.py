@@ -9,6 +9,8 @@ import time
 import numpy as np
 import pytest
 from conftest import BFM, refused, run
+from safetensors import safe_open
+from safetensors.numpy import load_file, save_file
 from test_collect import info, read
 
 TINY = ["--hidden", 16, "--batch", 16, "--rnd-dim", 8, "--device", "cpu", "--threads", 1]
@@ -133,6 +135,31 @@ def test_killed_learners_go_on(tmp_path):
   process = run("collect", "--resume", "--steps", rows + 400, "-o", path)
   assert process.returncode == 0 and "begin anew" in process.stdout, process.stderr
   assert info(path)["transitions"] == rows + 400
+
+
+def without_names(path):
+  """The state as earlier versions wrote it."""
+  with safe_open(path, "np") as file:
+    kept = {key: text for key, text in file.metadata().items() if key not in ("env", "task")}
+  save_file(load_file(path), path, kept)
+
+
+def test_a_state_of_other_learners_is_refused(tmp_path):
+  for env in ("point_mass", "cheetah"):
+    collect(env, tmp_path / f"{env}.h5", "--with", "rnd", "--envs", 2, "--steps", 100)
+  easy = tmp_path / "easy.h5"
+  collect("point_mass", easy, "--with", "td3", "--task", "easy", "--envs", 2, "--steps", 100)
+  state = tmp_path / "cheetah.state.safetensors"
+  go_on = ["collect", "--resume", "--steps", 200, "-o", tmp_path / "cheetah.h5"]
+  for name, who in [("point_mass", "rnd in point_mass"), ("easy", "td3 easy in point_mass")]:
+    shutil.copy(tmp_path / f"{name}.state.safetensors", state)
+    assert f"{state} is the state of {who}, the data is that of rnd in cheetah" in refused(*go_on)
+  shutil.copy(tmp_path / "point_mass.state.safetensors", state)
+  without_names(state)
+  assert "the state of others in another world, the data is that of rnd in cheetah" in refused(*go_on)
+  without_names(tmp_path / "point_mass.state.safetensors")
+  process = run("collect", "--resume", "--steps", 200, "-o", tmp_path / "point_mass.h5")
+  assert process.returncode == 0, process.stderr
 
 
 def test_d4rl(tmp_path):
