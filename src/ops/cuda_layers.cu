@@ -697,7 +697,7 @@ static void adam(Ops *ops, const Adam *x) {
   bool few = c->lane && x->count < SMALL_UPDATE;
   int threads = few ? 1024 : THREADS;
   int64_t blocks = divide_up(wide ? divide_up(x->count, 4) : x->count, threads);
-  if (few) blocks = min(blocks, (int64_t)c->multiprocessors / 4);
+  if (few) blocks = min(blocks, divide_up(c->multiprocessors, 4));
   BY_TYPE(ops->type,
           launch(c, wide ? adam_kernel<T, 4> : adam_kernel<T, 1>, (unsigned)blocks, threads, *x,
                  (float)log((double)x->beta1), (float)log((double)x->beta2)));
