@@ -35,11 +35,12 @@ void td3_actor_loss(bfm_agent *a) {
   NetParams frozen = a->online[NET_F];
   frozen.grad = NULL;
   net_backward(ops, f, frozen, tape, a->df_pi, (Pass){.row0 = a->N, .rows = a->N}, 1);
+  int64_t ld = tape->ld_in[0];
   const char *din = tape->din;
   ops->td3_action_grad(ops, &(Td3ActionGrad){.dx = a->dx,
-                                             .dxa = din + a->N * f->in[0] * type_size(ops->type),
+                                             .dxa = din + a->N * ld * type_size(ops->type),
                                              .mu = a->mu, .replicas = a->R, .copies = f->body,
-                                             .rows = a->N, .row_stride = tape->rows,
+                                             .rows = a->N, .row_stride = tape->rows, .ld = ld,
                                              .obs_dim = a->obs_dim, .act_dim = a->act_dim,
                                              .mu_stride = 2 * a->N});
 }

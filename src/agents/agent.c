@@ -36,12 +36,12 @@ static void define_networks(bfm_agent *a) {
   pi->branch[0] = "s", pi->branch[1] = "sz";
   pi->in[0] = a->obs_dim, pi->in[1] = a->obs_dim + a->d;
   pi->hidden = c->hidden, pi->feat = c->feat, pi->layers = 4, pi->out = a->act_dim;
-  pi->norm = c->pi_norm;
+  pi->norm = c->pi_norm, pi->pad_out = 1;
 
   if (!c->mbar) return;
   Net *u = &a->net[NET_U], *v = &a->net[NET_V];
   *u = *pi;
-  u->name = "U", u->layers = 3, u->out = c->mbar, u->norm = c->f_norm;
+  u->name = "U", u->layers = 3, u->out = c->mbar, u->norm = c->f_norm, u->pad_out = 0;
   *v = *b;
   v->name = "V", v->in[1] = a->goal_dim, v->z = 0, v->blocks = 1, v->out = c->mbar;
 }
@@ -406,7 +406,7 @@ const AgentTensor *agent_find_tensor(const bfm_agent *a, const char *name) {
 
 float *agent_tensor_at(const bfm_agent *a, const AgentTensor *t, int replica) {
   (void)a;
-  return t->at + replica * t->tensor.count;
+  return t->at + replica * t->tensor.stride;
 }
 
 int agent_check_replica(const bfm_agent *a, int replica) {
@@ -447,7 +447,7 @@ static int find_for_access(const bfm_agent *a, int replica, const char *name, in
 int bfm_agent_get_tensor(bfm_agent *a, int replica, const char *name, float *out, int64_t count) {
   const AgentTensor *t;
   TRY(find_for_access(a, replica, name, count, &t));
-  return a->ops->download(a->ops, out, agent_tensor_at(a, t, replica), count * sizeof *out);
+  return padding_download(a->ops, t->tensor.padding, out, agent_tensor_at(a, t, replica), count);
 }
 
 int bfm_agent_set_tensor(bfm_agent *a, int replica, const char *name, const float *values,
@@ -455,7 +455,7 @@ int bfm_agent_set_tensor(bfm_agent *a, int replica, const char *name, const floa
   const AgentTensor *t;
   TRY(find_for_access(a, replica, name, count, &t));
   TRY(agent_check_finite(values, 1, count, name));
-  TRY(a->ops->upload(a->ops, agent_tensor_at(a, t, replica), values, count * sizeof *values));
+  TRY(padding_upload(a->ops, t->tensor.padding, agent_tensor_at(a, t, replica), values, count));
   agent_refresh_copies(a);
   return a->ops->sync(a->ops);
 }

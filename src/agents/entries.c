@@ -12,7 +12,7 @@
 void entries_add(Entry *entries, int *count, int64_t axis, const char *prefix, const NetTensor *t,
                  float *at) {
   Entry *e = &entries[(*count)++];
-  *e = (Entry){{.type = TENSOR_F32}, at};
+  *e = (Entry){{.type = TENSOR_F32}, at, t->padding};
   snprintf(e->tensor.name, sizeof e->tensor.name, "%s%s", prefix, t->name);
   if (axis) e->tensor.shape[e->tensor.dims++] = axis;
   for (int i = 0; i < t->dims; i++) e->tensor.shape[e->tensor.dims++] = t->shape[i];
@@ -48,7 +48,7 @@ static int stage(Ops *ops, const Entry *e, int half, void *to, Tensor *out) {
   *out = e->tensor;
   out->data = to;
   if (e->at) {
-    TRY(ops->download(ops, to, e->at, tensor_bytes(out)));
+    TRY(padding_download(ops, e->padding, to, e->at, tensor_count(out)));
   } else {
     memcpy(to, e->tensor.data, tensor_bytes(out));
   }
@@ -121,7 +121,7 @@ static int read_entry(Ops *ops, const SafeTensors *file, const Entry *e, int hal
   float *made;
   const float *values;
   int status = read_floats(t, &made, &values);
-  if (!status) status = ops->upload(ops, e->at, values, tensor_bytes(want));
+  if (!status) status = padding_upload(ops, e->padding, e->at, values, tensor_count(want));
   free(made);
   return status;
 }

@@ -12,6 +12,7 @@
 typedef struct {
   Tensor tensor;
   float *at;  // on the device; NULL: tensor.data has them
+  Padding padding;
 } Entry;
 
 // append a network's tensor, with a leading axis of this length unless it is 0

@@ -66,12 +66,14 @@ static void define_networks(bfm_explorer *e) {
   q->body = q->heads = e->M, q->feat_norm = 1;
 
   *pi = common;
-  pi->name = "pi", pi->branch[0] = "s", pi->in[0] = e->obs_dim, pi->out = e->act_dim;
+  pi->name = "pi", pi->branch[0] = "s", pi->in[0] = e->obs_dim;
+  pi->out = e->act_dim, pi->pad_out = 1;
 
   if (o->algo != EXPLORER_RND) return;
   Net *predictor = &e->net[XNET_PREDICTOR], *random = &e->net[XNET_RANDOM];
   *predictor = *pi;
-  predictor->name = "predictor", predictor->out = o->rnd_dim, predictor->plain = 1;
+  predictor->name = "predictor", predictor->plain = 1;
+  predictor->out = o->rnd_dim, predictor->pad_out = 0;
   *random = *predictor;
   random->name = "random";
 }
@@ -222,7 +224,7 @@ static void list_tensors(bfm_explorer *e, int net, const char *suffix, float *ba
 // a policy begins near the middle of its range: a tanh that is saturated does not learn
 static void shrink_policy(const bfm_explorer *e, float *values) {
   const Linear *last = &e->net[XNET_PI].trunk[0];
-  int64_t count = e->T * last->out * last->in;
+  int64_t count = e->T * last->rows * last->ld;
   for (int64_t i = 0; i < count; i++) values[e->first[XNET_PI] + last->weight + i] *= 0.1f;
 }
 
@@ -373,7 +375,7 @@ int bfm_explorer_tensor_info(const bfm_explorer *e, int index, const char **name
 }
 
 static int find_tensor(const bfm_explorer *e, int task, const char *name, int64_t count,
-                       float **at) {
+                       float **at, Padding *padding) {
   *at = NULL;
   if (task < 0 || task >= e->T) {
     return bfm_fail(BFM_BAD_ARGUMENT, "task %d of an explorer with %d", task, e->T);
@@ -381,7 +383,8 @@ static int find_tensor(const bfm_explorer *e, int task, const char *name, int64_
   for (int i = 0; i < e->tensor_count; i++) {
     const NetTensor *t = &e->tensors[i].tensor;
     if (strcmp(t->name, name)) continue;
-    *at = e->tensors[i].at + task * t->count;
+    *at = e->tensors[i].at + task * t->stride;
+    *padding = t->padding;
     if (t->count == count) return BFM_OK;
     return bfm_fail(BFM_BAD_ARGUMENT, "tensor %s has %ld values, not %ld", name, (long)t->count,
                     (long)count);
@@ -392,16 +395,18 @@ static int find_tensor(const bfm_explorer *e, int task, const char *name, int64_
 int bfm_explorer_get_tensor(bfm_explorer *e, int task, const char *name, float *out,
                             int64_t count) {
   float *at;
-  TRY(find_tensor(e, task, name, count, &at));
-  return e->ops->download(e->ops, out, at, count * sizeof *out);
+  Padding padding;
+  TRY(find_tensor(e, task, name, count, &at, &padding));
+  return padding_download(e->ops, padding, out, at, count);
 }
 
 int bfm_explorer_set_tensor(bfm_explorer *e, int task, const char *name, const float *values,
                             int64_t count) {
   float *at;
-  TRY(find_tensor(e, task, name, count, &at));
+  Padding padding;
+  TRY(find_tensor(e, task, name, count, &at, &padding));
   TRY(agent_check_finite(values, 1, count, name));
-  TRY(e->ops->upload(e->ops, at, values, count * sizeof *values));
+  TRY(padding_upload(e->ops, padding, at, values, count));
   explorer_refresh_copies(e);
   return e->ops->sync(e->ops);
 }
@@ -410,18 +415,20 @@ int bfm_explorer_set_tensor(bfm_explorer *e, int task, const char *name, const f
 
 static void act_body(bfm_explorer *e, int explore) {
   Ops *ops = e->ops;
+  const Tape *tape = &e->tape_act;
   if (explore) {
     ops->draw_normal(ops, &(Draw){.out = e->noise_act, .seeds = e->seeds, .step = e->act_step,
                                   .stream = STREAM_EXPLORE, .replicas = e->T,
                                   .count = e->E * e->act_dim});
   }
-  ops->pack(ops, &(Pack){.out = e->tape_act.in[0], .a = e->seen, .a_cols = e->obs_dim,
-                         .groups = e->T, .copies = 1, .rows = e->E, .row_stride = e->E});
-  net_forward(ops, &e->net[XNET_PI], e->online[XNET_PI], &e->tape_act, (Pass){.rows = e->E});
-  ops->policy_action(ops, &(PolicyAction){.mu = e->mu_act, .x = e->tape_act.out, .act = e->act,
+  ops->pack(ops, &(Pack){.out = tape->in[0], .ld = tape->ld_in[0], .a = e->seen,
+                         .a_cols = e->obs_dim, .groups = e->T, .copies = 1, .rows = e->E,
+                         .row_stride = e->E});
+  net_forward(ops, &e->net[XNET_PI], e->online[XNET_PI], tape, (Pass){.rows = e->E});
+  ops->policy_action(ops, &(PolicyAction){.mu = e->mu_act, .x = tape->out, .act = e->act,
                                           .noise = explore ? e->noise_act : NULL, .groups = e->T,
                                           .rows = e->E, .row_stride = e->E, .act_dim = e->act_dim,
-                                          .sigma = (float)e->options.sigma,
+                                          .ld = tape->ld_out, .sigma = (float)e->options.sigma,
                                           .noise_clip = INFINITY});
 }
 

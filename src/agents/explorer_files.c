@@ -26,7 +26,7 @@ static int list_entries(const bfm_explorer *e, int kind, int task, Entry *entrie
     const NetTensor *t = &e->tensors[i].tensor;
     float *at = e->tensors[i].at;
     if (kind == POLICY) {
-      if (is_of(t, "pi.")) entries_add(entries, &n, 0, "", t, at + task * t->count);
+      if (is_of(t, "pi.")) entries_add(entries, &n, 0, "", t, at + task * t->stride);
       continue;
     }
     entries_add(entries, &n, e->T, "", t, at);
@@ -35,10 +35,10 @@ static int list_entries(const bfm_explorer *e, int kind, int task, Entry *entrie
     entries_add(entries, &n, e->T, "adam_v.", t, e->adam_v + (at - e->value));
   }
   if (kind == STATE && e->options.algo == EXPLORER_RND) {
-    entries[n++] = (Entry){{.name = "stats.obs", .type = TENSOR_F32, .dims = 3,
-                            .shape = {e->T, 2, e->obs_dim}}, e->obs_stats};
-    entries[n++] = (Entry){{.name = "stats.error", .type = TENSOR_F32, .dims = 2,
-                            .shape = {e->T, 2}}, e->error_stats};
+    entries[n++] = (Entry){.tensor = {.name = "stats.obs", .type = TENSOR_F32, .dims = 3,
+                                      .shape = {e->T, 2, e->obs_dim}}, .at = e->obs_stats};
+    entries[n++] = (Entry){.tensor = {.name = "stats.error", .type = TENSOR_F32, .dims = 2,
+                                      .shape = {e->T, 2}}, .at = e->error_stats};
   }
   return n;
 }

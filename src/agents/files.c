@@ -38,9 +38,11 @@ static int list_entries(const bfm_agent *a, int kind, int replica, Entry *entrie
     entries_add(entries, &n, a->R, "adam_v.", &t->tensor, moment(a, t, a->adam_v));
   }
   if (kind == STATE && a->pool) {
-    entries[n++] = (Entry){
-        {.name = "pool", .type = TENSOR_F32, .dims = 3, .shape = {a->R, a->pool_rows, a->d}},
-        a->pool};
+    entries[n++] = (Entry){.tensor = {.name = "pool",
+                                      .type = TENSOR_F32,
+                                      .dims = 3,
+                                      .shape = {a->R, a->pool_rows, a->d}},
+                           .at = a->pool};
   }
   return n;
 }
@@ -63,11 +65,10 @@ static int list_prompt(const bfm_agent *a, Entry *entries) {
   for (int i = 0; i < PROMPT_TABLES && p->count; i++) {
     if (!tables[i].columns) continue;
     Entry *e = &entries[n++];
-    *e = (Entry){{.type = tables[i].type,
-                  .dims = 2,
-                  .shape = {p->count, tables[i].columns},
-                  .data = tables[i].data},
-                 NULL};
+    *e = (Entry){.tensor = {.type = tables[i].type,
+                            .dims = 2,
+                            .shape = {p->count, tables[i].columns},
+                            .data = tables[i].data}};
     snprintf(e->tensor.name, sizeof e->tensor.name, "%s", tables[i].name);
   }
   return n;
@@ -118,12 +119,13 @@ static int copy_parameters(bfm_agent *to, bfm_agent *from, int replica) {
   for (int i = 0; i < to->tensor_count; i++) {
     const NetTensor *t = &to->tensors[i].tensor;
     const AgentTensor *source = agent_find_tensor(from, t->name);
-    size_t bytes = (size_t)t->count * sizeof(float);
-    float *values = malloc(bytes);
+    float *values = malloc((size_t)t->count * sizeof *values);
     if (!values) return bfm_fail(BFM_NO_MEMORY, "out of memory for %s", t->name);
-    int status =
-        from->ops->download(from->ops, values, agent_tensor_at(from, source, replica), bytes);
-    if (!status) status = to->ops->upload(to->ops, to->tensors[i].at, values, bytes);
+    int status = padding_download(from->ops, t->padding, values,
+                                  agent_tensor_at(from, source, replica), t->count);
+    if (!status) {
+      status = padding_upload(to->ops, t->padding, to->tensors[i].at, values, t->count);
+    }
     free(values);
     TRY(status);
   }

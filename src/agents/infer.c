@@ -78,10 +78,10 @@ static int put(bfm_agent *a, float *to, const float *from, int64_t row, int64_t 
 // input `which` = [x (x_rows rows of it, again and again), y]
 static void pack(bfm_agent *a, int net, const Tape *tape, int which, const float *x, int64_t x_cols,
                  int64_t x_rows, const float *y, int64_t y_cols, int64_t rows) {
-  a->ops->pack(a->ops, &(Pack){.out = tape->in[which], .a = x, .a_cols = x_cols, .a_rows = x_rows,
-                               .b = y, .b_cols = y ? y_cols : 0, .groups = 1,
-                               .copies = a->net[net].body, .rows = rows,
-                               .row_stride = tape->rows});
+  a->ops->pack(a->ops, &(Pack){.out = tape->in[which], .ld = tape->ld_in[which], .a = x,
+                               .a_cols = x_cols, .a_rows = x_rows, .b = y,
+                               .b_cols = y ? y_cols : 0, .groups = 1, .copies = a->net[net].body,
+                               .rows = rows, .row_stride = tape->rows});
 }
 
 static void normalize(bfm_agent *a, float *z, int64_t rows) {
@@ -105,7 +105,7 @@ static void run_pi(bfm_agent *a, int replica, int64_t rows) {
               (Pass){.rows = rows, .replica = replica});
   a->ops->policy_action(a->ops, &(PolicyAction){.mu = x->mu, .x = x->pi.out, .groups = 1,
                                                 .rows = rows, .row_stride = rows,
-                                                .act_dim = a->act_dim});
+                                                .act_dim = a->act_dim, .ld = x->pi.ld_out});
 }
 
 int bfm_agent_F(bfm_agent *a, int replica, int64_t rows, const float *obs, const float *act,

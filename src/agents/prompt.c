@@ -124,10 +124,11 @@ static void run_b(Prompt *p, int64_t at, int64_t n, int64_t first, int64_t end) 
   bfm_agent *a = p->agent;
   Ops *ops = a->ops;
   Tape tape = chunk_tape(p, at);
-  Pack pack = {.out = tape.in[0], .a = p->states + at * a->goal_dim, .a_cols = a->goal_dim,
-               .groups = 1, .copies = 1, .rows = n, .row_stride = tape.rows};
+  Pack pack = {.out = tape.in[0], .ld = tape.ld_in[0], .a = p->states + at * a->goal_dim,
+               .a_cols = a->goal_dim, .groups = 1, .copies = 1, .rows = n,
+               .row_stride = tape.rows};
   if (!first) ops->pack(ops, &pack);
-  pack.out = tape.in[1];
+  pack.out = tape.in[1], pack.ld = tape.ld_in[1];
   if (a->K > 1) {
     pack.b = p->z_b;
     pack.b_rows = 1;

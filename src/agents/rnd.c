@@ -6,8 +6,9 @@
 #define CLIP 5  // largest normalized observation, in standard deviations
 
 static Pack input(const bfm_explorer *e, int net) {
-  return (Pack){.out = e->tape[net].in[0], .a = e->seen_norm, .a_cols = e->obs_dim, .groups = e->T,
-                .copies = 1, .rows = e->N, .row_stride = e->N};
+  return (Pack){.out = e->tape[net].in[0], .ld = e->tape[net].ld_in[0], .a = e->seen_norm,
+                .a_cols = e->obs_dim, .groups = e->T, .copies = 1, .rows = e->N,
+                .row_stride = e->N};
 }
 
 void rnd_bonus(bfm_explorer *e) {

@@ -53,9 +53,9 @@ static void draw_noise(bfm_agent *a, float *out, Stream stream) {
 // rows row0 … of input `which`: [x, y]
 static Pack input(bfm_agent *a, int net, const Tape *tape, int which, const float *x,
                   int64_t x_cols, const float *y, int64_t y_cols, int64_t row0) {
-  return (Pack){.out = tape->in[which], .a = x, .a_cols = x_cols, .b = y, .b_cols = y ? y_cols : 0,
-                .groups = a->R, .copies = a->net[net].body, .rows = a->N, .row0 = row0,
-                .row_stride = tape->rows};
+  return (Pack){.out = tape->in[which], .ld = tape->ld_in[which], .a = x, .a_cols = x_cols, .b = y,
+                .b_cols = y ? y_cols : 0, .groups = a->R, .copies = a->net[net].body, .rows = a->N,
+                .row0 = row0, .row_stride = tape->rows};
 }
 
 static void pack_inputs(bfm_agent *a, Pack *inputs, int count) {
@@ -75,9 +75,10 @@ static void policy_forward(bfm_agent *a) {
               (Pass){.rows = 2 * a->N, .side = SIDE});
   PolicyAction now = {.mu = a->mu, .x = tape->out, .act = a->act_pi, .noise = a->noise_pi,
                       .groups = a->R, .rows = a->N, .row_stride = 2 * a->N, .act_dim = a->act_dim,
-                      .sigma = (float)a->config.sigma, .noise_clip = (float)a->config.noise_clip};
+                      .ld = tape->ld_out, .sigma = (float)a->config.sigma,
+                      .noise_clip = (float)a->config.noise_clip};
   PolicyAction next = now;
-  next.mu += a->N * a->act_dim, next.x += a->N * a->act_dim;
+  next.mu += a->N * a->act_dim, next.x += a->N * tape->ld_out;
   next.act = a->act_next, next.noise = a->noise_next;
   now.next = &next;
   a->ops->policy_action(a->ops, &now);

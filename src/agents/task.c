@@ -9,10 +9,10 @@
 static void pack_b(bfm_agent *a, const Tape *tape, const float *states, const float *z,
                    int64_t rows, int64_t row0) {
   Ops *ops = a->ops;
-  Pack in_0 = {.out = tape->in[0], .a = states, .a_cols = a->goal_dim, .groups = a->R, .copies = 1,
-               .rows = rows, .row0 = row0, .row_stride = tape->rows};
+  Pack in_0 = {.out = tape->in[0], .ld = tape->ld_in[0], .a = states, .a_cols = a->goal_dim,
+               .groups = a->R, .copies = 1, .rows = rows, .row0 = row0, .row_stride = tape->rows};
   Pack in_1 = in_0;
-  in_1.out = tape->in[1];
+  in_1.out = tape->in[1], in_1.ld = tape->ld_in[1];
   if (a->K > 1) {
     in_1.b = z;
     in_1.b_cols = a->d;

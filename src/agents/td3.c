@@ -13,7 +13,7 @@ enum { LANE_MAIN, LANE_Q, LANE_RND, LANE_PI, SIDE };
 
 static Pack input(const bfm_explorer *e, int net, const Tape *tape, const float *obs,
                   const float *act) {
-  return (Pack){.out = tape->in[0], .a = obs, .a_cols = e->obs_dim, .b = act,
+  return (Pack){.out = tape->in[0], .ld = tape->ld_in[0], .a = obs, .a_cols = e->obs_dim, .b = act,
                 .b_cols = act ? e->act_dim : 0, .groups = e->T, .copies = e->net[net].body,
                 .rows = e->N, .row_stride = e->N};
 }
@@ -31,7 +31,7 @@ static void policy_action(bfm_explorer *e, const Tape *tape, float *mu, float *a
   e->ops->policy_action(e->ops, &(PolicyAction){.mu = mu, .x = tape->out, .act = act,
                                                 .noise = noise, .groups = e->T, .rows = e->N,
                                                 .row_stride = e->N, .act_dim = e->act_dim,
-                                                .sigma = (float)o->target_sigma,
+                                                .ld = tape->ld_out, .sigma = (float)o->target_sigma,
                                                 .noise_clip = (float)o->noise_clip});
 }
 
@@ -73,8 +73,8 @@ static void policy_backward(bfm_explorer *e) {
   ops->td3_action_grad(ops, &(Td3ActionGrad){.dx = e->da, .dxa = tape->din, .mu = e->mu_pi,
                                              .replicas = e->T, .copies = e->net[XNET_Q].body,
                                              .rows = e->N, .row_stride = e->N,
-                                             .obs_dim = e->obs_dim, .act_dim = e->act_dim,
-                                             .mu_stride = e->N});
+                                             .ld = tape->ld_in[0], .obs_dim = e->obs_dim,
+                                             .act_dim = e->act_dim, .mu_stride = e->N});
   net_backward(ops, &e->net[XNET_PI], e->online[XNET_PI], &e->tape[XNET_PI], e->da,
                (Pass){.rows = e->N, .side = SIDE}, 0);
 }

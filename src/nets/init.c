@@ -57,17 +57,15 @@ static void orthonormalize(float *v, int64_t count, int64_t n, float *along) {
   }
 }
 
-// weight [out, in]: orthonormal rows when out ≤ in, else orthonormal columns.
-// scratch: room for the weight and for PANEL times its shorter side
-static void orthogonal(float *weight, int64_t out, int64_t in, uint64_t seed, uint64_t number,
-                       float *scratch) {
-  int64_t count = out < in ? out : in, n = out < in ? in : out;
-  float *v = out <= in ? weight : scratch;
+// orthonormal rows when out ≤ in, else orthonormal columns.
+// v: room for the weight and for PANEL times its shorter side
+static void orthogonal(const Linear *l, float *weight, uint64_t seed, uint64_t number, float *v) {
+  int wide = l->out <= l->in;
+  int64_t count = wide ? l->out : l->in, n = wide ? l->in : l->out;
   bfm_random_normal(seed, STREAM_INIT, number, count * n, v);
-  orthonormalize(v, count, n, scratch + out * in);
-  if (v == weight) return;
-  for (int64_t i = 0; i < out; i++) {
-    for (int64_t j = 0; j < in; j++) weight[i * in + j] = v[j * n + i];
+  orthonormalize(v, count, n, v + count * n);
+  for (int64_t i = 0; i < l->out; i++) {
+    for (int64_t j = 0; j < l->in; j++) weight[i * l->ld + j] = v[wide ? i * n + j : j * n + i];
   }
 }
 
@@ -101,10 +99,10 @@ int net_init(const Net *net, const uint64_t *seeds, uint64_t number, float *valu
   if (!scratch)
     return bfm_fail(BFM_NO_MEMORY, "out of memory for the initial parameters of %s", net->name);
   for (int l = 0; l < count; l++) {
-    int64_t size = linears[l]->out * linears[l]->in;
+    int64_t size = linears[l]->rows * linears[l]->ld;
     for (int g = 0; g < net->replicas * linears[l]->members; g++) {
       int r = g / linears[l]->members, m = g % linears[l]->members;
-      orthogonal(values + linears[l]->weight + g * size, linears[l]->out, linears[l]->in, seeds[r],
+      orthogonal(linears[l], values + linears[l]->weight + g * size, seeds[r],
                  number * 1024 + l * 32 + m, scratch);
     }
   }
@@ -123,7 +121,7 @@ static void mask_linear(const Net *net, const Linear *l, int64_t masked, int str
   for (int64_t g = 0; g < net->replicas * l->members; g++) {
     for (int64_t i = 0; i < l->out; i++) {
       int64_t out_block = block_of(i, l->out, K);
-      uint8_t *row = mask + l->weight + (g * l->out + i) * l->in;
+      uint8_t *row = mask + l->weight + (g * l->rows + i) * l->ld;
       for (int64_t j = 0; j < masked; j++) {
         int64_t in_block = block_of(j, masked, K);
         row[free_inputs + j] = strict ? in_block < out_block : in_block <= out_block;

@@ -3,17 +3,16 @@
 
 #include "nets/net.h"
 
-#include <stdio.h>
-#include <string.h>
-
 // ------------------------------- layout ----------------------------------------------------------
 
-static void place(const Net *net, Linear *l, int64_t in, int64_t out, int members, int64_t *at) {
-  *l = (Linear){.in = in, .out = out, .members = members};
+// in and out, stored as ld and rows
+static void place(const Net *net, Linear *l, int64_t in, int64_t ld, int64_t out, int64_t rows,
+                  int members, int64_t *at) {
+  *l = (Linear){.in = in, .out = out, .ld = ld, .rows = rows, .members = members};
   l->weight = *at;
-  *at += (int64_t)net->replicas * members * out * in;
+  *at += (int64_t)net->replicas * members * rows * ld;
   l->bias = *at;
-  *at += (int64_t)net->replicas * members * out;
+  *at += (int64_t)net->replicas * members * rows;
 }
 
 static void place_norm(const Net *net, LayerNorm *norm, int64_t width, int64_t *at) {
@@ -28,66 +27,23 @@ static int64_t trunk_width(const Net *net, int i) {
 }
 
 void net_layout(Net *net) {
-  int64_t at = 0;
+  int64_t at = 0, hidden = net->hidden, feat = net->feat;
   for (int b = 0; b < net_branches(net); b++) {
-    place(net, &net->branch_in[b], net->in[b], net->hidden, net->body, &at);
-    place_norm(net, &net->branch_norm[b], net->plain ? 0 : net->hidden, &at);
-    place(net, &net->branch_out[b], net->hidden, net->feat, net->body, &at);
+    place(net, &net->branch_in[b], net->in[b], net_padded(net->in[b]), hidden, hidden, net->body,
+          &at);
+    place_norm(net, &net->branch_norm[b], net->plain ? 0 : hidden, &at);
+    place(net, &net->branch_out[b], hidden, hidden, feat, feat, net->body, &at);
   }
-  place_norm(net, &net->trunk_norm[0], net->feat_norm ? net->feat : 0, &at);
+  place_norm(net, &net->trunk_norm[0], net->feat_norm ? feat : 0, &at);
   for (int i = 0; i < net->layers; i++) {
-    place(net, &net->trunk[i], trunk_width(net, i), net->hidden, net->body, &at);
-    place_norm(net, &net->trunk_norm[i + 1], net->norm ? net->hidden : 0, &at);
+    int64_t width = trunk_width(net, i);
+    place(net, &net->trunk[i], width, width, hidden, hidden, net->body, &at);
+    place_norm(net, &net->trunk_norm[i + 1], net->norm ? hidden : 0, &at);
   }
-  place(net, &net->trunk[net->layers], trunk_width(net, net->layers), net->out, net->heads, &at);
+  int64_t width = trunk_width(net, net->layers);
+  place(net, &net->trunk[net->layers], width, width, net->out, net_padded(net->out), net->heads,
+        &at);
   net->count = at;
-}
-
-static void add_tensor(NetTensor *t, int *n, const char *net, const char *part, const char *kind,
-                       int members, int64_t out, int64_t in, int64_t at) {
-  t = &t[(*n)++];
-  memset(t, 0, sizeof *t);
-  snprintf(t->name, sizeof t->name, "%s.%s.%s", net, part, kind);
-  if (members > 1) t->shape[t->dims++] = members;
-  t->shape[t->dims++] = out;
-  if (in) t->shape[t->dims++] = in;
-  t->at = at;
-  t->count = members * out * (in ? in : 1);
-}
-
-static void add_linear(NetTensor *t, int *n, const char *net, const char *part, const Linear *l) {
-  add_tensor(t, n, net, part, "weight", l->members, l->out, l->in, l->weight);
-  add_tensor(t, n, net, part, "bias", l->members, l->out, 0, l->bias);
-}
-
-static void add_norm(NetTensor *t, int *n, const char *net, const char *part, int members,
-                     const LayerNorm *norm) {
-  if (!norm->width) return;
-  add_tensor(t, n, net, part, "weight", members, norm->width, 0, norm->gain);
-  add_tensor(t, n, net, part, "bias", members, norm->width, 0, norm->shift);
-}
-
-int net_tensors(const Net *net, const char *name, NetTensor *t) {
-  int n = 0;
-  char part[32];
-  for (int b = 0; b < net_branches(net); b++) {
-    snprintf(part, sizeof part, "%s.in", net->branch[b]);
-    add_linear(t, &n, name, part, &net->branch_in[b]);
-    snprintf(part, sizeof part, "%s.norm", net->branch[b]);
-    add_norm(t, &n, name, part, net->body, &net->branch_norm[b]);
-    snprintf(part, sizeof part, "%s.out", net->branch[b]);
-    add_linear(t, &n, name, part, &net->branch_out[b]);
-  }
-  snprintf(part, sizeof part, "%s.out.norm", net->branch[0]);
-  add_norm(t, &n, name, part, net->body, &net->trunk_norm[0]);
-  for (int i = 0; i <= net->layers; i++) {
-    snprintf(part, sizeof part, "trunk.%d", i);
-    add_linear(t, &n, name, part, &net->trunk[i]);
-    if (i == net->layers) break;
-    snprintf(part, sizeof part, "trunk.%d.norm", i);
-    add_norm(t, &n, name, part, net->body, &net->trunk_norm[i + 1]);
-  }
-  return n;
 }
 
 void tape_layout(Tape *tape, const Net *net, Type type, TapeKind kind, int replicas, int64_t rows,
@@ -95,9 +51,11 @@ void tape_layout(Tape *tape, const Net *net, Type type, TapeKind kind, int repli
   int64_t body = (int64_t)replicas * net->body * rows,
           heads = (int64_t)replicas * net->heads * rows;
   size_t size = type_size(type);
-  *tape = (Tape){.replicas = replicas, .rows = rows};
+  int64_t ld_dout = net->trunk[net->layers].rows;
+  *tape = (Tape){.replicas = replicas, .rows = rows, .ld_out = net->pad_out ? ld_dout : net->out};
   for (int b = 0; b < net_branches(net); b++) {
-    tape->in[b] = arena_take(arena, body * net->in[b] * size);
+    tape->ld_in[b] = net->branch_in[b].ld;
+    tape->in[b] = arena_take(arena, body * tape->ld_in[b] * size);
     tape->act[b] = arena_take(arena, body * net->hidden * size);
     tape->pre[b] = kind == TAPE_TRAIN ? arena_take(arena, body * net->hidden * size) : tape->act[b];
     tape->stats[b] = arena_take(arena, body * net->blocks * 2 * sizeof(float));
@@ -110,10 +68,10 @@ void tape_layout(Tape *tape, const Net *net, Type type, TapeKind kind, int repli
       tape->x_stats[i] = arena_take(arena, body * net->blocks * 2 * sizeof(float));
     }
   }
-  tape->out = arena_take(arena, heads * net->out * sizeof(float));
+  tape->out = arena_take(arena, heads * tape->ld_out * sizeof(float));
   if (kind == TAPE_INFER) return;
 
-  tape->dout = arena_take(arena, heads * net->out * size);
+  tape->dout = arena_take(arena, heads * ld_dout * size);
   for (int i = 0; i <= net->layers; i++) {
     tape->dx[i] = arena_take(arena, body * trunk_width(net, i) * size);
   }
@@ -123,7 +81,7 @@ void tape_layout(Tape *tape, const Net *net, Type type, TapeKind kind, int repli
     tape->dact[b] = arena_take(arena, body * net->hidden * size);
     tape->scratch[b] = arena_take(arena, scratch);
   }
-  tape->din = arena_take(arena, body * net->in[0] * size);
+  tape->din = arena_take(arena, body * tape->ld_in[0] * size);
 }
 
 // ------------------------------- pieces of a pass ------------------------------------------------
@@ -182,13 +140,13 @@ static void linear_forward(const Run *run, const Linear *l, Forward f) {
               .type_c = f.type_y, .epilogue = f.epilogue,
               .a = plus(f.x, at_row(run, f.ldx), type), .lda = f.ldx,
               .stride_a = run->tape->rows * f.ldx, .share_a = share,
-              .b = plus(run->params.work, l->weight + g0 * l->out * l->in + f.from * l->in, type),
-              .ldb = l->in, .stride_b = l->out * l->in,
+              .b = plus(run->params.work, l->weight + (g0 * l->rows + f.from) * l->ld, type),
+              .ldb = l->ld, .stride_b = l->rows * l->ld,
               .c = (void *)plus(f.y, at_row(run, f.ldy) + f.y0 + f.from, f.type_y), .ldc = f.ldy,
               .stride_c = run->tape->rows * f.ldy,
               .batch = (int64_t)run->tape->replicas * l->members,
-              .bias = run->params.value + l->bias + g0 * l->out + f.from, .stride_bias = l->out,
-              .bias_copy = plus(run->params.work, l->bias + g0 * l->out + f.from, type)});
+              .bias = run->params.value + l->bias + g0 * l->rows + f.from, .stride_bias = l->rows,
+              .bias_copy = plus(run->params.work, l->bias + g0 * l->rows + f.from, type)});
 }
 
 // the gradient of a linear layer's weights from dy (columns y0 …) and its input x
@@ -197,19 +155,19 @@ static void weight_grad(const Run *run, const Linear *l, const void *dy, int64_t
   Type type = run->ops->type;
   int64_t g0 = first_group(run, l), groups = (int64_t)run->tape->replicas * l->members;
   run->ops->gemm(run->ops,
-                 &(Gemm){.m = l->out, .n = l->in, .k = run->pass.rows, .transpose_a = 1,
+                 &(Gemm){.m = l->rows, .n = l->ld, .k = run->pass.rows, .transpose_a = 1,
                          .type = type, .type_c = F32,
                          .a = plus(dy, at_row(run, ldy) + y0, type), .lda = ldy,
                          .stride_a = run->tape->rows * ldy,
                          .b = plus(x, at_row(run, ldx), type), .ldb = ldx,
                          .stride_b = run->tape->rows * ldx, .share_b = l->members / run->net->body,
-                         .c = run->params.grad + l->weight + g0 * l->out * l->in, .ldc = l->in,
-                         .stride_c = l->out * l->in, .batch = groups});
+                         .c = run->params.grad + l->weight + g0 * l->rows * l->ld, .ldc = l->ld,
+                         .stride_c = l->rows * l->ld, .batch = groups});
 }
 
 // where the gradient of a layer's bias goes, or NULL
 static float *bias_grad(const Run *run, const Linear *l) {
-  return run->params.grad ? run->params.grad + l->bias + first_group(run, l) * l->out : NULL;
+  return run->params.grad ? run->params.grad + l->bias + first_group(run, l) * l->rows : NULL;
 }
 
 // dx = dy·W, columns 0 … n-1 of it, where relu > 0 (relu NULL: everywhere); sums: dx's over rows
@@ -218,12 +176,12 @@ static void linear_back(const Run *run, const Linear *l, const void *dy, int64_t
   Type type = run->ops->type;
   int64_t g0 = first_group(run, l);
   run->ops->gemm(run->ops,
-                 &(Gemm){.m = run->pass.rows, .n = n, .k = l->out, .type = type, .type_c = type,
+                 &(Gemm){.m = run->pass.rows, .n = n, .k = l->rows, .type = type, .type_c = type,
                          .epilogue = relu ? EPILOGUE_RELU_GRAD : EPILOGUE_NONE,
                          .a = plus(dy, at_row(run, ldy) + y0, type), .lda = ldy,
                          .stride_a = run->tape->rows * ldy,
-                         .b = plus(run->params.work, l->weight + g0 * l->out * l->in, type),
-                         .ldb = l->in, .stride_b = l->out * l->in,
+                         .b = plus(run->params.work, l->weight + g0 * l->rows * l->ld, type),
+                         .ldb = l->ld, .stride_b = l->rows * l->ld,
                          .c = (void *)plus(dx, at_row(run, ldx), type), .ldc = ldx,
                          .stride_c = run->tape->rows * ldx, .share_c = l->members / run->net->body,
                          .relu = relu ? plus(relu, at_row(run, ldx), type) : NULL,
@@ -291,10 +249,12 @@ static void branch_forward(const Run *run, int b, int64_t rows) {
   int64_t first = masked ? run->pass.first_block : 0, end = masked ? run->pass.end_block : 1;
   int64_t h0 = block_start(first, net->hidden, K), h1 = block_start(end, net->hidden, K);
   int64_t f0 = block_start(first, net->feat, K), f1 = block_start(end, net->feat, K);
-  int64_t see = masked ? net->in[1] - net->z + block_start(end - 1, net->z, K) : net->in[b];
+  // a little more than it sees is zero: masked, or padding
+  int64_t see = net_padded(masked ? net->in[1] - net->z + block_start(end - 1, net->z, K)
+                                  : net->in[b]);
 
   linear_forward(run, &net->branch_in[b],
-                 (Forward){.x = tape->in[b], .ldx = net->in[b], .see = see,
+                 (Forward){.x = tape->in[b], .ldx = tape->ld_in[b], .see = see,
                            .y = net->plain ? tape->act[b] : tape->pre[b], .ldy = net->hidden,
                            .from = h0, .to = h1, .rows = rows, .type_y = ops->type,
                            .epilogue = net->plain ? EPILOGUE_BIAS_RELU : EPILOGUE_BIAS});
@@ -352,12 +312,12 @@ void net_forward(Ops *ops, const Net *net, NetParams params, const Tape *tape, P
     x_norm(&run, i + 1, pass.rows);
     see = to;
   }
+  from = block_start(pass.first_block, net->out, K);
+  to = pass.end_block == K ? tape->ld_out : block_start(pass.end_block, net->out, K);
   linear_forward(&run, &net->trunk[net->layers],
                  (Forward){.x = tape->x[net->layers], .ldx = trunk_width(net, net->layers),
-                           .see = see, .y = tape->out, .ldy = net->out,
-                           .from = block_start(pass.first_block, net->out, K),
-                           .to = block_start(pass.end_block, net->out, K), .rows = pass.rows,
-                           .type_y = F32, .epilogue = EPILOGUE_BIAS});
+                           .see = see, .y = tape->out, .ldy = tape->ld_out, .from = from, .to = to,
+                           .rows = pass.rows, .type_y = F32, .epilogue = EPILOGUE_BIAS});
 }
 
 // ------------------------------- backward --------------------------------------------------------
@@ -378,24 +338,24 @@ static void branch_backward(const Run *run, int b, int want_din) {
                   sums[0], tape->scratch[b], b == 1 ? net->blocks : 1);
   }
   if (run->params.grad) {
-    weight_grad(run, &net->branch_in[b], tape->dact[b], net->hidden, 0, tape->in[b], net->in[b]);
+    weight_grad(run, &net->branch_in[b], tape->dact[b], net->hidden, 0, tape->in[b],
+                tape->ld_in[b]);
   }
   if (want_din) {
-    linear_back(run, &net->branch_in[b], tape->dact[b], net->hidden, 0, tape->din, net->in[b],
-                net->in[b], NULL, NULL);
+    linear_back(run, &net->branch_in[b], tape->dact[b], net->hidden, 0, tape->din, tape->ld_in[b],
+                tape->ld_in[b], NULL, NULL);
   }
 }
 
 void net_backward_trunk(Ops *ops, const Net *net, NetParams params, const Tape *tape,
                         const float *dout, Pass pass) {
   Run run = {ops, net, params, tape, pass};
-  int64_t heads = (int64_t)tape->replicas * net->heads;
-  ops->pack(ops, &(Pack){.out = tape->dout, .a = dout, .a_cols = net->out, .groups = heads,
-                         .copies = 1, .rows = pass.rows, .row0 = pass.row0,
+  int64_t heads = (int64_t)tape->replicas * net->heads, ldy = net->trunk[net->layers].rows;
+  ops->pack(ops, &(Pack){.out = tape->dout, .ld = ldy, .a = dout, .a_cols = net->out,
+                         .groups = heads, .copies = 1, .rows = pass.rows, .row0 = pass.row0,
                          .row_stride = tape->rows});
 
   const void *dy = tape->dout;
-  int64_t ldy = net->out;
   if (params.grad) {
     side_begin(&run);
     ops->bias_grad(ops, &(BiasGrad){.db = bias_grad(&run, &net->trunk[net->layers]),

@@ -10,6 +10,9 @@
 // alone; there feat_norm puts one before the branch's relu, and with no layers the output follows
 // it. plain branches have a relu in the place of layer norm and tanh.
 // Leading axes of every tensor: replicas, members. Backward is by hand.
+//
+// Tensor cores want rows of 16 bytes: what the networks see, and the last layer's units, are padded
+// with zeros to a multiple of NET_PAD. Zeros in inputs and gradients keep the parameters there 0.
 
 #ifndef BFM_NETS_NET_H
 #define BFM_NETS_NET_H
@@ -19,9 +22,13 @@
 #include "ops/ops.h"
 
 #define NET_MAX_LAYERS 8
+#define NET_PAD 8
+
+static inline int64_t net_padded(int64_t n) { return (n + NET_PAD - 1) / NET_PAD * NET_PAD; }
 
 typedef struct {
   int64_t in, out;
+  int64_t ld, rows;      // the weight is [rows, ld], the bias [rows]: zero beyond [out, in]
   int members;           // of each replica
   int64_t weight, bias;  // where in the network's parameters, in floats
 } Linear;
@@ -42,6 +49,7 @@ typedef struct {
   int body, heads;  // members of all layers but the last; of the last
   int64_t blocks;   // K
   int norm, feat_norm, plain;
+  int pad_out;  // rows of the output are padded too
 
   Linear branch_in[2], branch_out[2], trunk[NET_MAX_LAYERS + 1];
   LayerNorm branch_norm[2];
@@ -49,13 +57,21 @@ typedef struct {
   int64_t count;                             // floats of all parameters
 } Net;
 
+// matrices [rows, cols] on the device: floats from a row to the next, from a matrix to the next.
+// All 0: without padding
+typedef struct {
+  int64_t rows, cols, ld, stride;
+} Padding;
+
 // a parameter tensor by its name, without the replica axis
 typedef struct {
   char name[64];
   int dims;
   int64_t shape[3];
+  int64_t count;   // floats a replica, without padding
   int64_t at;      // of replica 0, in floats from the network's first
-  int64_t count;   // floats a replica
+  int64_t stride;  // floats from a replica to the next
+  Padding padding;
 } NetTensor;
 
 #define NET_MAX_TENSORS (12 + 4 * (NET_MAX_LAYERS + 1))
@@ -64,10 +80,15 @@ static inline int net_branches(const Net *net) { return net->in[1] ? 2 : 1; }
 
 // place the parameters; the fields above `branch_in` are given
 void net_layout(Net *net);
-int net_tensors(const Net *net, const char *name, NetTensor *tensors);  // returns how many
 // orthogonal weights; number tells networks of one agent apart
 int net_init(const Net *net, const uint64_t *seeds, uint64_t number, float *values);
 void net_masks(const Net *net, uint8_t *mask);  // [count]: 1 where a weight may be used
+
+// tensors.c: the parameters by name, and `count` of them between device and host, there without
+// padding
+int net_tensors(const Net *net, const char *name, NetTensor *tensors);  // returns how many
+int padding_download(Ops *ops, Padding padding, float *to, const float *from, int64_t count);
+int padding_upload(Ops *ops, Padding padding, float *to, const float *from, int64_t count);
 
 // where a network's numbers are: values (float32), working copies of the weights (T), gradients
 typedef struct {
@@ -80,20 +101,22 @@ typedef struct {
 typedef struct {
   int replicas;   // how many the buffers hold
   int64_t rows;   // of each group
+  int64_t ld_in[2], ld_out;  // floats or T of a row
   void *in[2];
   void *pre[2], *act[2];  // around layer norm and tanh
   float *stats[2];
   void *x[NET_MAX_LAYERS + 1];  // into each layer of the trunk: first the branches' outputs
   void *x_pre[NET_MAX_LAYERS + 1];  // before the layer norm, where there is one; else x
   float *x_stats[NET_MAX_LAYERS + 1];
-  float *out;  // [replicas·heads, rows, out]
+  float *out;  // [replicas·heads, rows, ld_out]
 
-  void *dout, *dx[NET_MAX_LAYERS + 1], *dact[2], *din;
+  void *dout, *dx[NET_MAX_LAYERS + 1], *dact[2], *din;  // din: rows of ld_in[0]
   float *scratch[2];
 } Tape;
 
 typedef enum { TAPE_INFER, TAPE_TRAIN } TapeKind;
 
+// in memory that is zero: the padding of inputs stays so
 void tape_layout(Tape *tape, const Net *net, Type type, TapeKind kind, int replicas, int64_t rows,
                  Arena *arena);
 

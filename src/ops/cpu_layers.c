@@ -149,7 +149,7 @@ static void pack_task(void *job, int64_t task, int worker) {
   int64_t b_rows = x->b_rows ? x->b_rows : x->rows;
   float buffer[MAX_WIDTH];
   for (; row < end; row++) {
-    int64_t at = (copy * x->row_stride + x->row0 + row) * width;
+    int64_t at = (copy * x->row_stride + x->row0 + row) * x->ld;
     float *out = row_target(x->out, type, at, buffer);
     memcpy(out, x->a + (group * a_rows + row % a_rows) * x->a_cols, x->a_cols * sizeof *out);
     if (x->b) {
@@ -203,13 +203,15 @@ static void policy_action_task(void *job, int64_t task, int worker) {
   ARGS(PolicyAction);
   int64_t pieces = chunks(x->rows, CHUNK_ROWS), g = task / pieces;
   int64_t begin = task % pieces * CHUNK_ROWS, end = min64(begin + CHUNK_ROWS, x->rows);
-  int64_t at = (g * x->row_stride + begin) * x->act_dim, to = (g * x->rows + begin) * x->act_dim;
-  for (int64_t i = 0; i < (end - begin) * x->act_dim; i++) {
-    float mu = tanh_fast(x->x[at + i]);
-    x->mu[at + i] = mu;
-    if (!x->act) continue;
-    float noise = x->noise ? clip(x->sigma * x->noise[to + i], x->noise_clip) : 0;
-    x->act[to + i] = clip(mu + noise, 1);
+  for (int64_t row = begin; row < end; row++) {
+    int64_t at = g * x->row_stride + row, to = (g * x->rows + row) * x->act_dim;
+    for (int64_t i = 0; i < x->act_dim; i++) {
+      float mu = tanh_fast(x->x[at * x->ld + i]);
+      x->mu[at * x->act_dim + i] = mu;
+      if (!x->act) continue;
+      float noise = x->noise ? clip(x->sigma * x->noise[to + i], x->noise_clip) : 0;
+      x->act[to + i] = clip(mu + noise, 1);
+    }
   }
 }
 

@@ -203,14 +203,13 @@ static void td3_loss(Ops *ops, const Td3Loss *x) { cpu_run(ops, x, x->replicas, 
 
 static void td3_action_grad_task(void *job, int64_t task, int worker) {
   ARGS(Td3ActionGrad);
-  int64_t width = x->obs_dim + x->act_dim;
   float buffer[MAX_WIDTH];
   for (int64_t j = 0; j < x->rows; j++) {
     float *dx = x->dx + (task * x->rows + j) * x->act_dim;
     const float *mu = x->mu + (task * x->mu_stride + j) * x->act_dim;
     memset(dx, 0, x->act_dim * sizeof *dx);
     for (int64_t m = 0; m < x->copies; m++) {
-      int64_t at = ((task * x->copies + m) * x->row_stride + j) * width + x->obs_dim;
+      int64_t at = ((task * x->copies + m) * x->row_stride + j) * x->ld + x->obs_dim;
       const float *da = row_read(x->dxa, type, at, x->act_dim, buffer);
       for (int64_t k = 0; k < x->act_dim; k++) dx[k] += da[k];
     }

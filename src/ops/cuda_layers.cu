@@ -510,7 +510,7 @@ __global__ void pack_kernel(const Several<Pack> several) {
   int64_t from = g * rows + (row < rows ? row : row % rows);
   float v = first ? x.a[from * x.a_cols + col] : x.b[from * x.b_cols + col - x.a_cols];
   for (int64_t copy = 0; copy < x.copies; copy++) {
-    put((T *)x.out + ((g * x.copies + copy) * x.row_stride + x.row0 + row) * width + col, v);
+    put((T *)x.out + ((g * x.copies + copy) * x.row_stride + x.row0 + row) * x.ld + col, v);
   }
 }
 
@@ -564,9 +564,10 @@ __global__ void policy_action_kernel(const Several<PolicyAction> several) {
   const PolicyAction &x = several.x[blockIdx.z];
   int64_t i = thread_index(), g = blockIdx.y;
   if (g >= x.groups || i >= x.rows * x.act_dim) return;
-  int64_t at = g * x.row_stride * x.act_dim + i, to = g * x.rows * x.act_dim + i;
-  float mu = tanhf(x.x[at]);
-  x.mu[at] = mu;
+  unsigned row = (unsigned)i / (unsigned)x.act_dim, col = (unsigned)i % (unsigned)x.act_dim;
+  int64_t to = g * x.rows * x.act_dim + i;
+  float mu = tanhf(x.x[(g * x.row_stride + row) * x.ld + col]);
+  x.mu[g * x.row_stride * x.act_dim + i] = mu;
   if (!x.act) return;
   float noise = x.noise ? clip(x.sigma * x.noise[to], x.noise_clip) : 0;
   x.act[to] = clip(mu + noise, 1);

@@ -237,12 +237,12 @@ static void td3_loss(Ops *ops, const Td3Loss *x) {
 
 template <typename T>
 __global__ void td3_action_grad_kernel(const Td3ActionGrad x) {
-  int64_t i = thread_index(), r = blockIdx.y, width = x.obs_dim + x.act_dim;
+  int64_t i = thread_index(), r = blockIdx.y;
   if (i >= x.rows * x.act_dim) return;
   int64_t j = (unsigned)i / (unsigned)x.act_dim, k = (unsigned)i % (unsigned)x.act_dim;
   float mu = x.mu[r * x.mu_stride * x.act_dim + i], sum = 0;
   for (int64_t m = 0; m < x.copies; m++) {
-    sum += get((const T *)x.dxa + ((r * x.copies + m) * x.row_stride + j) * width + x.obs_dim + k);
+    sum += get((const T *)x.dxa + ((r * x.copies + m) * x.row_stride + j) * x.ld + x.obs_dim + k);
   }
   x.dx[r * x.rows * x.act_dim + i] = sum * (1 - mu * mu);
 }

@@ -113,6 +113,7 @@ static inline int64_t norm_scratch(int64_t groups, int64_t rows, int64_t width) 
 // out[r, copy, row0 + i, :] = [a[r, i mod a_rows, :], b[r, i mod b_rows, :]] as T; b may be NULL
 typedef struct Pack {
   void *out;
+  int64_t ld;  // of out: what rows have beyond a and b stays as it is
   const float *a, *b;
   int64_t a_cols, b_cols;
   int64_t a_rows, b_rows;  // rows of a and b in each group; 0: as many as there are
@@ -139,10 +140,10 @@ typedef struct {
 // mu = tanh(x), act = clip(mu + clip(sigma·noise, ±noise_clip), ±1); noise NULL: act = mu
 typedef struct PolicyAction {
   float *mu;           // [groups, row_stride, act]
-  const float *x;      // the same
+  const float *x;      // [groups, row_stride, ld]
   float *act;          // [groups, rows, act], or NULL
   const float *noise;  // the same
-  int64_t groups, rows, row_stride, act_dim;
+  int64_t groups, rows, row_stride, act_dim, ld;
   float sigma, noise_clip;
   const struct PolicyAction *next;  // as Pack's
 } PolicyAction;
@@ -304,9 +305,9 @@ typedef struct {
 // dx[r, j] = (1 − mu²)·Σ_m dxa[r, m, j, obs …]: from F's first input back to the policy's output
 typedef struct {
   float *dx;        // [R, N, act]
-  const void *dxa;  // T [R, copies, row_stride, obs+act]
+  const void *dxa;  // T [R, copies, row_stride, ld]
   const float *mu;  // [R, mu_stride, act]
-  int64_t replicas, copies, rows, row_stride, obs_dim, act_dim, mu_stride;
+  int64_t replicas, copies, rows, row_stride, ld, obs_dim, act_dim, mu_stride;
 } Td3ActionGrad;
 
 // mean_j ‖φ(s_j) − φ(s'_j)‖² with phi [R, 2N, d]: rows s, then rows s'

@@ -336,26 +336,30 @@ static void test_norm(void **state) {
 static void test_moving(void **state) {
   (void)state;
   int64_t G = 3, N = 37;
-  Buffer *a = f32(G * N * 24), *b = f32(G * N * 7), *out = activations(G * 2 * 50 * 31);
-  BOTH(pack, Pack, .out = AT(out), .a = AT(a), .b = AT(b), .a_cols = 24, .b_cols = 7, .groups = G,
-       .copies = 2, .rows = N, .row0 = 11, .row_stride = 50);
+  Buffer *a = f32(G * N * 24), *b = f32(G * N * 7), *out = activations(G * 2 * 50 * 40);
+  BOTH(pack, Pack, .out = AT(out), .ld = 31, .a = AT(a), .b = AT(b), .a_cols = 24, .b_cols = 7,
+       .groups = G, .copies = 2, .rows = N, .row0 = 11, .row_stride = 50);
   check_equal("pack", out);
-  BOTH(pack, Pack, .out = AT(out), .a = AT(a), .b = AT(b), .a_cols = 24, .a_rows = 5, .b_cols = 7,
-       .groups = G, .copies = 2, .rows = N, .row_stride = 50);
+  BOTH(pack, Pack, .out = AT(out), .ld = 40, .a = AT(a), .b = AT(b), .a_cols = 24, .b_cols = 7,
+       .groups = G, .copies = 2, .rows = N, .row0 = 11, .row_stride = 50);
+  check_equal("pack of padded rows", out);
+  BOTH(pack, Pack, .out = AT(out), .ld = 31, .a = AT(a), .b = AT(b), .a_cols = 24, .a_rows = 5,
+       .b_cols = 7, .groups = G, .copies = 2, .rows = N, .row_stride = 50);
   check_equal("pack of repeated rows", out);
-  BOTH(pack, Pack, .out = AT(out), .a = AT(a), .b = AT(b), .a_cols = 24, .b_rows = 1, .b_cols = 7,
-       .groups = G, .copies = 2, .rows = N, .row_stride = 50);
+  BOTH(pack, Pack, .out = AT(out), .ld = 32, .a = AT(a), .b = AT(b), .a_cols = 24, .b_rows = 1,
+       .b_cols = 7, .groups = G, .copies = 2, .rows = N, .row_stride = 50);
   check_equal("pack with one row for all", out);
-  BOTH(pack, Pack, .out = AT(out), .a = AT(a), .a_cols = 24, .groups = G, .copies = 1, .rows = N,
-       .row_stride = N);
+  BOTH(pack, Pack, .out = AT(out), .ld = 24, .a = AT(a), .a_cols = 24, .groups = G, .copies = 1,
+       .rows = N, .row_stride = N);
   check_equal("pack of one", out);
 
   // five in one go, of different sizes
-  BOTH(pack, Pack, .out = AT(out), .a = AT(a), .a_cols = 24, .groups = 1, .copies = 1, .rows = 3,
-       .row_stride = 50,
+  BOTH(pack, Pack, .out = AT(out), .ld = 24, .a = AT(a), .a_cols = 24, .groups = 1, .copies = 1,
+       .rows = 3, .row_stride = 50,
        .next = &(Pack){.out = AT(out),
                        .a = AT(b),
                        .a_cols = 24,
+                       .ld = 24,
                        .groups = 2,
                        .copies = 1,
                        .rows = 9,
@@ -364,6 +368,7 @@ static void test_moving(void **state) {
                        .next = &(Pack){.out = AT(out),
                                        .a = AT(a),
                                        .a_cols = 24,
+                                       .ld = 24,
                                        .groups = 3,
                                        .copies = 1,
                                        .rows = N,
@@ -372,6 +377,7 @@ static void test_moving(void **state) {
                                        .next = &(Pack){.out = AT(out),
                                                        .a = AT(a),
                                                        .a_cols = 24,
+                                                       .ld = 24,
                                                        .groups = 1,
                                                        .copies = 1,
                                                        .rows = 1,
@@ -382,6 +388,7 @@ static void test_moving(void **state) {
                                                                        .a_cols = 7,
                                                                        .b = AT(a),
                                                                        .b_cols = 24,
+                                                                       .ld = 31,
                                                                        .groups = 1,
                                                                        .copies = 2,
                                                                        .rows = 9,
@@ -408,10 +415,10 @@ static void test_moving(void **state) {
 static void test_outputs(void **state) {
   (void)state;
   int64_t N = 133, act = 6;
-  Buffer *x = f32(2 * 2 * N * act), *mu = f32(2 * 2 * N * act);
+  Buffer *x = f32(2 * 2 * N * 8), *mu = f32(2 * 2 * N * act);
   Buffer *a = f32(2 * N * act), *noise = f32(2 * N * act);
   BOTH(policy_action, PolicyAction, .mu = AT(mu), .x = AT(x), .act = AT(a), .noise = AT(noise),
-       .groups = 2, .rows = N, .row_stride = 2 * N, .act_dim = act, .sigma = 0.2f,
+       .groups = 2, .rows = N, .row_stride = 2 * N, .act_dim = act, .ld = 8, .sigma = 0.2f,
        .noise_clip = 0.3f);
   check("policy_action mu", mu, 2e-5);
   check("policy_action act", a, 2e-5);
@@ -542,14 +549,14 @@ static void test_actor_losses(void **state) {
        .sigma = 0.2f);
   check("aw_loss gradient", dx, 2e-5);
   check("aw_loss", loss, 2e-5);
-  Buffer *df = f32(R * M * 2 * N * d), *dxa = activations(R * M * 2 * N * (24 + act));
+  Buffer *df = f32(R * M * 2 * N * d), *dxa = activations(R * M * 2 * N * 32);
   BOTH(td3_loss, Td3Loss, .df = AT(df), .q_pi = AT(q_pi), .z = AT(z), .loss = AT(loss),
        .loss_stride = 4, .replicas = R, .members = M, .rows = N, .q_stride = N, .df_stride = 2 * N,
        .d = d);
   check("td3_loss gradient", df, 2e-5);
   check("td3_loss", loss, 2e-5);
   BOTH(td3_action_grad, Td3ActionGrad, .dx = AT(dx), .dxa = AT(dxa), .mu = AT(mu), .replicas = R,
-       .copies = M, .rows = N, .row_stride = 2 * N, .obs_dim = 24, .act_dim = act,
+       .copies = M, .rows = N, .row_stride = 2 * N, .ld = 32, .obs_dim = 24, .act_dim = act,
        .mu_stride = 2 * N);
   check("td3_action_grad", dx, 2e-5);
   Buffer *out = f32(R * M * N);
