@@ -1,0 +1,181 @@
+// Padding beside odd sizes: what is beyond a layer's own weights and biases is zero after training
+// as before it, in parameters, moments and targets; and files, which have none of it, come back
+// byte by byte. On a GPU too where there is one.
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "agents/agent.h"
+#include "agents/explorer.h"
+#include "core/rng.h"
+
+enum { ROWS = 64, OBS = 17, ACT = 6, TASKS = 2, ENVS = 2 };
+
+// ------------------------------- what is padding -------------------------------------------------
+
+// where row i of a tensor's matrices begins
+static int64_t row_at(const Padding *p, int64_t i) {
+  return i / p->rows * p->stride + i % p->rows * p->ld;
+}
+
+// the tensors' own values as they are set to zero in a copy of an array: nothing may be left
+static void check_zero(Ops *ops, const AgentTensor *tensors, int count, int replicas,
+                       const float *base, const float *array, int64_t size, const char *what) {
+  float *host = malloc(size * sizeof *host);
+  assert_non_null(host);
+  assert_int_equal(ops->download(ops, host, array, size * sizeof *host), BFM_OK);
+  int64_t own = 0;
+  for (int t = 0; t < count; t++) {
+    const NetTensor *x = &tensors[t].tensor;
+    int64_t at = tensors[t].at - base;
+    if (at < 0 || at >= size) continue;  // of another array
+    for (int64_t i = 0; i < replicas * x->count / x->padding.cols; i++) {
+      memset(host + at + row_at(&x->padding, i), 0, x->padding.cols * sizeof *host);
+      own += x->padding.cols;
+    }
+  }
+  assert_true(own < size);  // there is padding
+  for (int64_t i = 0; i < size; i++) {
+    if (host[i] != 0) fail_msg("%s: the padding at %ld is %g", what, (long)i, host[i]);
+  }
+  free(host);
+}
+
+static char *read_file(const char *path, size_t *size) {
+  FILE *file = fopen(path, "rb");
+  assert_non_null(file);
+  fseek(file, 0, SEEK_END);
+  *size = ftell(file);
+  rewind(file);
+  char *bytes = malloc(*size);
+  assert_non_null(bytes);
+  assert_int_equal(fread(bytes, 1, *size, file), *size);
+  fclose(file);
+  unlink(path);
+  return bytes;
+}
+
+static void check_same(const char *path, const char *other) {
+  size_t size, other_size;
+  char *x = read_file(path, &size), *y = read_file(other, &other_size);
+  assert_int_equal(size, other_size);
+  assert_memory_equal(x, y, size);
+  free(x);
+  free(y);
+}
+
+static void name_files(char first[64], char second[64]) {
+  snprintf(first, 64, "/tmp/bfm-padding-%d-1", (int)getpid());
+  snprintf(second, 64, "/tmp/bfm-padding-%d-2", (int)getpid());
+}
+
+// ------------------------------- agents ----------------------------------------------------------
+
+static void check_agent(const char *device, const char *algo) {
+  char options[256], first[64], second[64];
+  snprintf(options, sizeof options,
+           "{\"device\": \"%s\", \"algo\": \"%s\", \"d\": 12, \"batch\": 8, \"hidden\": 16, "
+           "\"feat\": 8, \"b-hidden\": 16, \"seeds\": 2, \"z-pool\": 4, \"lr\": 1e-2}",
+           device, algo);
+  bfm_agent *a, *again;
+  if (bfm_agent_new(&a, OBS, ACT, options)) return;  // no such device here
+  float data[ROWS * (2 * OBS + ACT)];
+  for (int i = 0; i < ROWS * (2 * OBS + ACT); i++) {
+    data[i] = 2 * random_uniform(1, STREAM_USER, 0, i) - 1;
+  }
+  assert_int_equal(
+      bfm_agent_set_data(a, ROWS, data, data + ROWS * 2 * OBS, data + ROWS * OBS, NULL), BFM_OK);
+  assert_int_equal(bfm_agent_train(a, 10, NULL), BFM_OK);
+
+  const struct {
+    const char *what;
+    const float *base, *array;
+    int64_t size;
+  } arrays[] = {{"parameters", a->value, a->value, a->count},
+                {"gradients", a->value, a->grad, a->count},
+                {"first moments", a->value, a->adam_m, a->count},
+                {"second moments", a->value, a->adam_v, a->count},
+                {"targets", a->target, a->target, a->laplacian ? 0 : a->target_count}};
+  for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++) {
+    if (!arrays[i].size) continue;  // lap: there are values of phi that no one looks at
+    check_zero(a->ops, a->tensors, a->tensor_count, a->R, arrays[i].base, arrays[i].array,
+               arrays[i].size, arrays[i].what);
+  }
+
+  name_files(first, second);
+  assert_int_equal(bfm_agent_save_state(a, first), BFM_OK);
+  assert_int_equal(bfm_agent_load(&again, first, options), BFM_OK);
+  assert_int_equal(bfm_agent_save_state(again, second), BFM_OK);
+  check_same(first, second);
+  bfm_agent_free(again);
+
+  snprintf(options, sizeof options, "{\"device\": \"%s\"}", device);
+  assert_int_equal(bfm_agent_save_model(a, 1, first), BFM_OK);
+  assert_int_equal(bfm_agent_load(&again, first, options), BFM_OK);
+  assert_int_equal(bfm_agent_save_model(again, 0, second), BFM_OK);
+  check_same(first, second);
+  bfm_agent_free(again);
+  bfm_agent_free(a);
+}
+
+static void test_agents(void **state) {
+  (void)state;
+  static const char *algos[] = {"fb", "fb-aware", "lap"};
+  for (size_t i = 0; i < sizeof algos / sizeof *algos; i++) {
+    check_agent("cpu", algos[i]);
+    check_agent("cuda", algos[i]);
+  }
+}
+
+// ------------------------------- explorers -------------------------------------------------------
+
+static void check_explorer(const char *device) {
+  enum { ROW = 2 * OBS + ACT + 3 };
+  char options[256], first[64], second[64];
+  snprintf(options, sizeof options,
+           "{\"device\": \"%s\", \"algo\": \"rnd\", \"batch\": 8, \"hidden\": 16, \"rnd-dim\": 5, "
+           "\"replay\": 100, \"lr\": 1e-2}",
+           device);
+  bfm_explorer *e, *again;
+  if (bfm_explorer_new(&e, OBS, ACT, TASKS, ENVS, options)) return;  // no such device here
+  float rows[TASKS * ENVS * ROW];
+  for (uint64_t step = 0; step < 8; step++) {
+    for (int i = 0; i < TASKS * ENVS * ROW; i++) {
+      rows[i] = i % ROW == ROW - 1 ? 0 : random_uniform(1, STREAM_USER, step, i);
+    }
+    assert_int_equal(bfm_explorer_add(e, rows), BFM_OK);
+  }
+  assert_int_equal(bfm_explorer_update(e, 10), BFM_OK);
+  check_zero(e->ops, e->tensors, e->tensor_count, TASKS, e->value, e->value, e->count,
+             "parameters");
+  check_zero(e->ops, e->tensors, e->tensor_count, TASKS, e->target, e->target, e->target_count,
+             "targets");
+
+  name_files(first, second);
+  assert_int_equal(bfm_explorer_save_state(e, first), BFM_OK);
+  assert_int_equal(bfm_explorer_load(&again, first, 0, options), BFM_OK);
+  assert_int_equal(bfm_explorer_save_state(again, second), BFM_OK);
+  check_same(first, second);
+  bfm_explorer_free(again);
+  bfm_explorer_free(e);
+}
+
+static void test_explorers(void **state) {
+  (void)state;
+  check_explorer("cpu");
+  check_explorer("cuda");
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_agents),
+                                     cmocka_unit_test(test_explorers)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
