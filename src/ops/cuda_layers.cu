@@ -1,6 +1,7 @@
 // The CUDA backend's layers and parameter updates. A normalized segment (one block of one row)
-// belongs to as few lanes of a warp as it fills, so that narrow blocks waste none. Sums over rows
-// are taken in chunks; the block of threads that comes last adds the chunks up in their order.
+// belongs to as few lanes of a warp as it fills, so that narrow blocks waste none, and waits in
+// their registers between its sums and their use. Sums over rows are taken in chunks, which are
+// then added up in their order.
 
 #include "ops/cuda.cuh"
 
@@ -448,7 +449,7 @@ static void norm_sums(Cuda *c, const NormGrad *x, unsigned chunks) {
 
 template <typename T, int WARPS>
 static void norm_grad_of(Cuda *c, const NormGrad *x) {
-  // blocks of threads for two full multiprocessors' worth each, and few sums to leave
+  // enough blocks of threads to fill the GPU, no more: each leaves a row of sums
   int64_t chunks = divide_up(c->multiprocessors * NORM_CHUNK / WARPS, x->groups);
   int64_t chunk = divide_up(divide_up(x->rows, chunks), NORM_CHUNK) * NORM_CHUNK;
   int64_t vectors = x->width / x->blocks / 8;
