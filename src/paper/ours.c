@@ -13,17 +13,29 @@ static int is_ours(const LedgerLine *line, const PaperCell *cell) {
   return !strcmp(line->run, cell->run) && (line->es > 0) == cell->method->es;
 }
 
-// whether a comes before b
-static int is_better(const LedgerLine *a, const LedgerLine *b) {
+// as many seeds as the ledger has of a line's run, made with its steps and options
+static int seeds_of(const Ledger *ledger, const PaperCell *cell, const LedgerLine *line) {
+  int count = 0;
+  for (int i = 0; i < ledger->count; i++) {
+    const LedgerLine *other = &ledger->lines[i];
+    count += is_ours(other, cell) && other->steps == line->steps && !strcmp(other->more, line->more);
+  }
+  return count;
+}
+
+// the table's own options come first, then more seeds, then more steps
+static int is_better(const Ledger *ledger, const PaperCell *cell, const LedgerLine *a,
+                     const LedgerLine *b) {
   if (!*a->more != !*b->more) return !*a->more;
-  return a->steps > b->steps;
+  int difference = seeds_of(ledger, cell, a) - seeds_of(ledger, cell, b);
+  return difference ? difference > 0 : a->steps > b->steps;
 }
 
 static const LedgerLine *best_line(const Ledger *ledger, const PaperCell *cell) {
   const LedgerLine *best = NULL;
   for (int i = 0; i < ledger->count; i++) {
     const LedgerLine *line = &ledger->lines[i];
-    if (is_ours(line, cell) && (!best || is_better(line, best))) best = line;
+    if (is_ours(line, cell) && (!best || is_better(ledger, cell, line, best))) best = line;
   }
   return best;
 }
