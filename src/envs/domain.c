@@ -127,11 +127,15 @@ static int resolve(World *world) {
 
 static int load(World *world) {
   static pthread_once_t once = PTHREAD_ONCE_INIT;
+  static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER;  // MuJoCo's compiler: no promise
   pthread_once(&once, silence);
 
   char path[PATH_SIZE];
   TRY(find_model(path, sizeof path, world->domain->file));
-  TRY(compile(world, path));
+  pthread_mutex_lock(&one_at_a_time);
+  int status = compile(world, path);
+  pthread_mutex_unlock(&one_at_a_time);
+  TRY(status);
   TRY(resolve(world));
 
   if (world->domain->obs_dim > OBS_MAX || world->model->nu > CTRL_MAX) {

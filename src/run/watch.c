@@ -28,8 +28,6 @@ struct Watch {
   EvalLog evals;    // all that was found
   double *best;     // [replicas]
   float **rewards;  // [tasks] of the prompt states; NULL: the data says them
-  float *z;         // [tasks, d]
-  double *returns;  // [tasks, episodes]
 
   pthread_t thread;
   int running;  // the thread is to be joined
@@ -157,8 +155,19 @@ static int each(void *context, int64_t done, int64_t total) {
   return atomic_load(&w->stop) || (w->plan.stop && *w->plan.stop);
 }
 
-static int prompt(Watch *w, bfm_agent *agent, int task) {
-  float *z = w->z + task * bfm_agent_d(agent);
+#define SEATS 4  // seeds evaluated at once: a GPU's answers take longer than their work
+
+// one seed's evaluation, a thread's
+typedef struct {
+  Watch *w;
+  int replica;
+  char *text;  // its lines
+  size_t size;
+  int status;
+  char error[512];
+} Seat;
+
+static int prompt(const Watch *w, bfm_agent *agent, int task, float *z) {
   if (!w->rewards[task]) {
     return bfm_agent_prompt_reward(agent, 0, w->plan.rows, w->plan.obs, w->plan.rewards, 0, z);
   }
@@ -166,40 +175,82 @@ static int prompt(Watch *w, bfm_agent *agent, int task) {
                                  0, z);
 }
 
-static int evaluate_agent(Watch *w, bfm_agent *agent, int replica, FILE *lines) {
-  for (int i = 0; i < w->tasks.count; i++) TRY(prompt(w, agent, i));
+// z: [tasks, d], returns: [tasks, episodes]
+static int evaluate_agent(Watch *w, bfm_agent *agent, int replica, float *z, double *returns,
+                          FILE *lines) {
+  for (int i = 0; i < w->tasks.count; i++) TRY(prompt(w, agent, i, z + i * bfm_agent_d(agent)));
   for (int k = 0; k < w->plan.es_count; k++) {
     bfm_evaluation plan = {.tasks = (const char *const *)w->tasks.text,
                            .task_count = w->tasks.count,
-                           .z = w->z,
+                           .z = z,
                            .episodes = w->plan.episodes,
                            .steps = w->plan.episode_steps,
                            .es = (int)w->plan.es[k],
                            .each = each,
                            .context = w};
-    TRY(bfm_agent_evaluate(agent, &plan, w->returns));
+    TRY(bfm_agent_evaluate(agent, &plan, returns));
     for (int i = 0; i < w->tasks.count; i++) {
       EvalLine line = {.step = w->step,
                        .seed = w->plan.seed + replica,
                        .es = w->plan.es[k],
                        .episodes = w->plan.episodes};
       snprintf(line.task, sizeof line.task, "%s", w->tasks.text[i]);
-      mean_std(w->returns + i * w->plan.episodes, w->plan.episodes, &line.mean, &line.std);
+      mean_std(returns + i * w->plan.episodes, w->plan.episodes, &line.mean, &line.std);
       evals_print(&line, lines);
     }
   }
   return BFM_OK;
 }
 
+static int evaluate_seed(Seat *seat) {
+  Watch *w = seat->w;
+  char path[PATH_MAX];
+  bfm_agent *agent;
+  path_of(w, "pending", seat->replica, path, sizeof path);
+  TRY(bfm_agent_load(&agent, path, w->plan.options));
+  float *z = malloc((size_t)w->tasks.count * bfm_agent_d(agent) * sizeof *z);
+  double *returns = malloc((size_t)w->tasks.count * w->plan.episodes * sizeof *returns);
+  FILE *lines = open_memstream(&seat->text, &seat->size);
+  int status = z && returns && lines
+                   ? evaluate_agent(w, agent, seat->replica, z, returns, lines)
+                   : bfm_fail(BFM_NO_MEMORY, "no memory for %d tasks", w->tasks.count);
+  if (lines && fclose(lines) && !status) status = bfm_fail(BFM_NO_MEMORY, "no memory for results");
+  free(z);
+  free(returns);
+  bfm_agent_free(agent);
+  return status;
+}
+
+static void *sit(void *context) {
+  Seat *seat = context;
+  seat->status = evaluate_seed(seat);
+  if (seat->status) snprintf(seat->error, sizeof seat->error, "%s", bfm_error());
+  return NULL;
+}
+
+// replicas first … first + count - 1
+static int evaluate_some(Watch *w, int first, int count, FILE *lines) {
+  Seat seats[SEATS] = {{.w = NULL}};
+  pthread_t threads[SEATS];
+  int begun[SEATS] = {0}, status = BFM_OK;
+  for (int i = 0; i < count; i++) {
+    seats[i] = (Seat){.w = w, .replica = first + i};
+    begun[i] = i + 1 < count && !pthread_create(&threads[i], NULL, sit, &seats[i]);
+    if (!begun[i]) sit(&seats[i]);
+  }
+  for (int i = 0; i < count; i++) {
+    if (begun[i]) pthread_join(threads[i], NULL);
+    if (!status && seats[i].status) status = bfm_fail(seats[i].status, "%s", seats[i].error);
+    if (!status) fwrite(seats[i].text, 1, seats[i].size, lines);
+    free(seats[i].text);
+  }
+  return status;
+}
+
 static int evaluate_pending(Watch *w, FILE *lines) {
-  for (int r = 0; r < w->plan.replicas; r++) {
-    char path[PATH_MAX];
-    path_of(w, "pending", r, path, sizeof path);
-    bfm_agent *agent;
-    TRY(bfm_agent_load(&agent, path, w->plan.options));
-    int status = evaluate_agent(w, agent, r, lines);
-    bfm_agent_free(agent);
-    TRY(status);
+  for (int r = 0; r < w->plan.replicas; r += SEATS) {
+    int left = w->plan.replicas - r;
+    TRY(evaluate_some(w, r, left < SEATS ? left : SEATS, lines));
   }
   return BFM_OK;
 }
@@ -303,9 +354,7 @@ static int prepare(Watch *w, bfm_agent *agent) {
   TRY(tasklist_parse(&w->tasks, w->plan.env, w->plan.tasks));
   w->best = malloc(w->plan.replicas * sizeof *w->best);
   w->rewards = calloc(w->tasks.count, sizeof *w->rewards);
-  w->z = malloc((size_t)w->tasks.count * bfm_agent_d(agent) * sizeof *w->z);
-  w->returns = malloc((size_t)w->tasks.count * w->plan.episodes * sizeof *w->returns);
-  if (!w->best || !w->rewards || !w->z || !w->returns) {
+  if (!w->best || !w->rewards) {
     return bfm_fail(BFM_NO_MEMORY, "no memory for %d tasks", w->tasks.count);
   }
   for (int i = 0; i < w->tasks.count; i++) TRY(ask_rewards(w, agent, i));
@@ -346,7 +395,5 @@ void watch_free(Watch *w) {
   evals_free(&w->evals);
   free(w->rewards);
   free(w->best);
-  free(w->z);
-  free(w->returns);
   free(w);
 }
