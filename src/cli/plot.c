@@ -42,11 +42,13 @@ int cli_plot(int argc, char **argv) {
   const struct argp argp = {
       own_options,
       parse,
-      "RUN...",
+      "RUN|LOG.jsonl...",
       "Draw the returns of runs by step, as bfm train --eval-every found them: a panel a task, a "
-      "curve a run, over its seeds mean and standard deviation. gnuplot draws.\v"
-      "Example:\n"
-      "  bfm plot runs/fb runs/fb-aw runs/fb-aware -o compared.svg\n",
+      "curve a run, over its seeds mean and standard deviation; or those of bfm collect's learners "
+      "by transition, from its log. gnuplot draws.\v"
+      "Examples:\n"
+      "  bfm plot runs/fb runs/fb-aw runs/fb-aware -o compared.svg\n"
+      "  bfm plot mood.log.jsonl -o learners.svg\n",
       NULL,
       NULL,
       NULL};

@@ -9,6 +9,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "view/plot.h"
 
@@ -63,6 +64,37 @@ int evals_read(EvalLog *log, const char *folder, int64_t last_step) {
     if (text[n - 1] != '\n' || !parse_line(text, &line) || line.step > last_step) break;
     status = append(log, &line);
   }
+  free(text);
+  fclose(file);
+  if (status) evals_free(log);
+  return status;
+}
+
+// a line of a collector's log: its learners' returns, at a number of transitions
+static int append_returns(EvalLog *log, const char *text) {
+  cJSON *object = cJSON_Parse(text);
+  const cJSON *transitions = cJSON_GetObjectItem(object, "transitions"), *item;
+  int status = BFM_OK;
+  cJSON_ArrayForEach(item, cJSON_GetObjectItem(object, "returns")) {
+    EvalLine line = {.mean = item->valuedouble};
+    if (!cJSON_IsNumber(transitions) || !cJSON_IsNumber(item)) continue;
+    line.step = (int64_t)transitions->valuedouble;
+    snprintf(line.task, sizeof line.task, "%s", item->string);
+    if (!status) status = append(log, &line);
+  }
+  cJSON_Delete(object);
+  return status;
+}
+
+// what bfm collect leaves beside its file, mood.log.jsonl
+static int read_collector(EvalLog *log, const char *path) {
+  *log = (EvalLog){.count = 0};
+  FILE *file = fopen(path, "r");
+  if (!file) return bfm_fail(BFM_IO, "cannot open %s: %s", path, strerror(errno));
+  char *text = NULL;
+  size_t size = 0;
+  int status = BFM_OK;
+  while (!status && getline(&text, &size, file) > 0) status = append_returns(log, text);
   free(text);
   fclose(file);
   if (status) evals_free(log);
@@ -260,10 +292,14 @@ int evals_draw(const char *const *folders, int count, const char *path) {
   c.panels = calloc(MAX_PANELS, sizeof *c.panels);
   int status = c.logs && c.panels ? BFM_OK : bfm_fail(BFM_NO_MEMORY, "no memory for curves");
   for (int i = 0; i < count && !status; i++) {
-    status = evals_read(&c.logs[i], folders[i], INT64_MAX);
+    struct stat about;
+    int file = !stat(folders[i], &about) && S_ISREG(about.st_mode);
+    status = file ? read_collector(&c.logs[i], folders[i])
+                  : evals_read(&c.logs[i], folders[i], INT64_MAX);
     if (!status && !c.logs[i].count) {
-      status =
-          bfm_fail(BFM_BAD_ARGUMENT, "%s has no evaluations: train with --eval-every", folders[i]);
+      status = bfm_fail(BFM_BAD_ARGUMENT, "%s has no %s", folders[i],
+                        file ? "returns of learners: name the log of bfm collect --with mood or td3"
+                             : "evaluations: train with --eval-every");
     }
   }
   if (!status) {

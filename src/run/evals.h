@@ -33,7 +33,8 @@ void evals_print(const EvalLine *line, FILE *out);
 double evals_score(const EvalLog *log, int64_t step, int64_t seed);
 
 // the returns of one or more runs by step, a panel a task and one for their mean, over the seeds
-// mean ± std, as path.svg and path.png
+// mean ± std, as path.svg and path.png. A file instead of a folder is a collector's log, whose
+// steps are transitions
 int evals_draw(const char *const *folders, int count, const char *path);
 
 #endif

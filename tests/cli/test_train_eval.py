@@ -85,6 +85,12 @@ def test_curves_are_drawn(watched, tmp_path):
   assert process.returncode == 0, process.stderr
   assert (tmp_path / "both.svg").exists() and (tmp_path / "both.png").exists()
   assert "no evaluations" in refused("plot", tmp_path, "-o", tmp_path / "x")
+  log = tmp_path / "mood.log.jsonl"
+  log.write_text('{"step": 1, "transitions": 128, "losses": {}}\n')
+  assert "no returns" in refused("plot", log, "-o", tmp_path / "x")
+  log.write_text("".join('{"transitions": %d, "returns": {"stand": %d}}\n' % x for x in [(128, 3), (256, 9)]))
+  assert run("plot", log, "-o", tmp_path / "x").returncode == 0
+  assert "stand" in (tmp_path / "x.svg").read_text()
 
 
 def test_without_gnuplot_a_run_goes_on(point_mass, tmp_path):
