@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -862,6 +863,56 @@ static void test_failures(void **state) {
   forget_buffers();
 }
 
+// ------------------------------- choices on disk -------------------------------------------------
+
+// a product by a machine of its own, which looks for choices in the file; returns the file's size
+static int64_t multiply_with(const char *path, float *out) {
+  enum { SIZE = 64 };
+  Ops *gpu = NULL;
+  Precision precision = machine[GPU]->type == F32 ? PRECISION_F32 : PRECISION_BF16;
+  assert_int_equal(ops_open(&gpu, "cuda", precision, 0), BFM_OK);
+  float values[SIZE * SIZE];
+  for (int i = 0; i < SIZE * SIZE; i++) values[i] = (float)(i * 37 % 101) / 101 - 0.5f;
+  void *in = NULL, *product = NULL;
+  assert_int_equal(gpu->alloc(gpu, &in, sizeof values), BFM_OK);
+  assert_int_equal(gpu->alloc(gpu, &product, sizeof values), BFM_OK);
+  assert_int_equal(gpu->upload(gpu, in, values, sizeof values), BFM_OK);
+  gpu->gemm(gpu, &(Gemm){.m = SIZE, .n = SIZE, .k = SIZE, .type = F32, .type_c = F32, .a = in,
+                         .lda = SIZE, .b = in, .ldb = SIZE, .c = product, .ldc = SIZE, .batch = 1});
+  assert_int_equal(gpu->download(gpu, out, product, sizeof values), BFM_OK);
+  gpu->release(gpu, in);
+  gpu->release(gpu, product);
+  gpu->close(gpu);
+  struct stat about = {0};
+  stat(path, &about);
+  return about.st_size;
+}
+
+static void test_choices(void **state) {
+  (void)state;
+  const char *timed = getenv("BFM_CUDA_TIMED");
+  if (timed && !strcmp(timed, "0")) skip();
+  char path[] = "/tmp/bfm-choices-XXXXXX";
+  static float first[64 * 64], again[64 * 64];
+  int fd = mkstemp(path);
+  assert_true(fd >= 0);
+  setenv("BFM_CUDA_CHOICES", path, 1);
+  int64_t size = multiply_with(path, first);
+  assert_true(size > 0);
+  assert_int_equal(multiply_with(path, again), size);  // remembered
+  assert_memory_equal(first, again, sizeof first);
+  assert_int_equal(ftruncate(fd, size - 1), 0);  // cut within a record
+  assert_int_equal(multiply_with(path, again), size);
+  assert_int_equal(pwrite(fd, "\0\1\2\3", 4, size / 2), 4);  // damaged: chosen anew
+  assert_int_equal(multiply_with(path, again), 2 * size);
+  assert_int_equal(multiply_with(path, again), 2 * size);
+  setenv("BFM_CUDA_CHOICES", "", 1);  // none
+  multiply_with(path, again);
+  unsetenv("BFM_CUDA_CHOICES");
+  close(fd);
+  unlink(path);
+}
+
 // ------------------------------- whole steps -----------------------------------------------------
 
 enum { OBS = 13, ACT = 3, ROWS = 500, STEPS = 10 };
@@ -1082,6 +1133,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(test_actor_losses), cmocka_unit_test(test_laplacian_losses),
       cmocka_unit_test(test_weighted_sum), cmocka_unit_test(test_parameters),
       cmocka_unit_test(test_graph),        cmocka_unit_test(test_failures),
+      cmocka_unit_test(test_choices),
       cmocka_unit_test(test_steps),        cmocka_unit_test(test_exploring),
       cmocka_unit_test(test_explorers),    cmocka_unit_test(test_prompts),
   };
