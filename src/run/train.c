@@ -215,9 +215,26 @@ static void *sample(const void *from, int64_t count, int64_t rows, size_t row_by
   return to;
 }
 
+// activations may be missing: they are taken for zeros
+static int check_states(Training *t, const Dataset *data) {
+  const World *world;
+  TRY(agent_open_world(t->agent, &world));
+  const mjModel *model = world->model;
+  if (data->nq == model->nq && data->nv == model->nv && (!data->na || data->na == model->na)) {
+    return BFM_OK;
+  }
+  return bfm_fail(BFM_BAD_ARGUMENT,
+                  "states of the data have qpos, qvel and act of %" PRId64 ", %" PRId64
+                  " and %" PRId64 " numbers, those of %s have %d, %d and %d",
+                  data->nq, data->nv, data->na, t->env, (int)model->nq, (int)model->nv,
+                  (int)model->na);
+}
+
 static int give_prompt(Training *t, const Dataset *data) {
   if (!*t->env) return bfm_fail(BFM_BAD_ARGUMENT, "the data does not say its domain: give --env");
-  if (!data->nq) return bfm_agent_set_prompt(t->agent, t->env, 0, NULL, NULL, NULL, NULL);
+  TRY(bfm_agent_set_prompt(t->agent, t->env, 0, NULL, NULL, NULL, NULL));
+  if (!data->nq) return BFM_OK;
+  TRY(check_states(t, data));
   int64_t rows = t->settings.prompt_states < data->count ? t->settings.prompt_states : data->count;
   const struct {
     const void *from;

@@ -180,6 +180,15 @@ def test_bad_data_leaves_nothing(tables, part, tmp_path):
   assert names(tmp_path) == ["data.h5"]
 
 
+def test_states_of_another_size_are_not_taken_for_the_domains(tmp_path):
+  states = {"infos/qpos": np.zeros((200, 1)), "infos/qvel": np.zeros((200, 2))}
+  data = write_dataset(tmp_path / "data.h5", obs=4, env="point_mass", **states)
+  said = run("train", data, *TINY, "--steps", 2, "-o", tmp_path / "run").stdout
+  assert "no states" in said and "those of point_mass have 2, 2 and 0" in said
+  assert "point_mass" in refused("train", data, *TINY, "--env", "point_mass", "-o", tmp_path / "b")
+  assert names(tmp_path) == ["data.h5", "run"]
+
+
 def test_one_transition_is_too_few(tmp_path):
   data = write_dataset(tmp_path / "data.h5", rows=1)
   assert "1 transitions" in refused("train", data, *TINY, "-o", tmp_path / "run")
