@@ -1,0 +1,49 @@
+#!/bin/bash
+# Fill a visit to a machine with a GPU: the command lines of one or more files (without the word bfm; # begins a
+# comment), two at a time, file after file, until the minutes are over. Then those at work are asked to stop;
+# all of bfm's long commands save what they have and go on when the same visit is made again. Data first, in a
+# file of its own: a collector beside a training run costs it half of its speed. Logs go to the folder logs.
+#   bench/gpu/visit.sh MINUTES FILE...
+#   BFM=build/bfm TOGETHER=2 bench/gpu/visit.sh 25 bench/gpu/data.txt bench/gpu/tables.txt
+set -u
+
+bfm=${BFM:-build/bfm}
+together=${TOGETHER:-2}
+end=$((SECONDS + $1 * 60))
+shift
+mkdir -p data logs
+
+say() { printf '%5d s  %s\n' "$SECONDS" "$*"; }
+
+# one command line; its words are read as a shell does
+work() {
+  local log begin=$SECONDS
+  log=logs/$(echo "$1" | tr -cs 'A-Za-z0-9' - | cut -c 1-120).txt
+  say "begin  $1"
+  eval "set -- $1"
+  "$bfm" "$@" >>"$log" 2>&1 </dev/null &
+  local job=$!
+  trap 'kill -INT $job 2>/dev/null' TERM
+  while ! wait $job && kill -0 $job 2>/dev/null; do :; done
+  wait $job
+  say "end    status $?, $((SECONDS - begin)) s: $*"
+}
+
+# NVIDIA's MPS, where it is there and not running yet, lets programs use the GPU at the same time
+if command -v nvidia-cuda-mps-control >/dev/null; then
+  nvidia-cuda-mps-control -d >/dev/null 2>&1 && trap 'echo quit | nvidia-cuda-mps-control' EXIT
+fi
+
+over() { [ $SECONDS -ge $end ]; }
+
+for file in "$@"; do
+  while read -r line; do
+    while [ "$(jobs -rp | wc -l)" -ge "$together" ] && ! over; do sleep 0.5; done
+    over && break
+    work "$line" &
+  done < <(sed -e 's/#.*//' -e '/^[[:space:]]*$/d' "$file")
+  while [ -n "$(jobs -rp)" ] && ! over; do sleep 0.5; done
+done
+for job in $(jobs -rp); do kill -TERM "$job"; done
+wait
+say "the visit is over"
