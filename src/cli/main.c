@@ -1,7 +1,9 @@
 // bfm: one program, one row a subcommand.
 
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -91,7 +93,17 @@ static void on_lost_file(int number) {
   _exit(BFM_IO);
 }
 
+// what was printed and did not arrive is an error like that of any file
+static void flush_output(void) {
+  errno = 0;
+  if (!fflush(stdout) && !ferror(stdout)) return;
+  fprintf(stderr, "bfm: cannot write what was to be printed: %s\n",
+          errno ? strerror(errno) : "an earlier part was lost");
+  _exit(BFM_IO);
+}
+
 int main(int argc, char **argv) {
+  atexit(flush_output);
   signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error to report, not a death
   signal(SIGBUS, on_lost_file);
 

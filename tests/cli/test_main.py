@@ -1,6 +1,8 @@
 """The program's face: help that teaches, errors of one sentence."""
+import subprocess
+
 import pytest
-from conftest import refused, run
+from conftest import BFM, refused, run
 
 
 def test_help_names_every_command_and_an_example():
@@ -47,6 +49,13 @@ def test_version():
 def test_refusals_are_one_sentence(arguments, part, tmp_path):
   assert part in refused(*arguments, cwd=tmp_path)
   assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["train", "--help"], ["names", "walker"]])
+def test_output_that_is_lost_is_an_error(arguments):
+  with open("/dev/full", "w") as full:
+    process = subprocess.run([BFM, *arguments], stdout=full, stderr=subprocess.PIPE, text=True)
+  assert process.returncode == 4 and "cannot write what was to be printed" in process.stderr
 
 
 def test_nothing_to_do_shows_the_help():
