@@ -27,8 +27,8 @@ void short_count(double count, char *out, size_t size) {
   int i = 0;
   while (count < scales[i].from) i++;
   double value = count / scales[i].unit;
-  // whole numbers as they are, others to three digits
-  snprintf(out, size, "%.*g%s", value == floor(value) && value < 1e4 ? 4 : 3, value,
+  // whole numbers as they are, others to three digits, but never as 4.56e+03
+  snprintf(out, size, "%.*g%s", value == floor(value) || value >= 999.5 ? 4 : 3, value,
            scales[i].suffix);
 }
 

@@ -20,7 +20,7 @@ static void test_counts(void **state) {
   } rows[] = {{0, "0"},       {7, "7"},           {1.26, "1.26"},   {1024, "1024"},
               {9999, "9999"}, {12345, "12.3k"},   {999499, "999k"}, {999500, "1M"},
               {1e6, "1M"},    {1234567, "1.23M"}, {2e9, "2G"},      {-3, "-3"},
-              {123.4, "123"}};
+              {123.4, "123"}, {4562.7, "4563"},   {999.7, "999.7"}};
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     char text[32];
     short_count(rows[i].count, text, sizeof text);
