@@ -11,6 +11,7 @@
 // ------------------------------- options ---------------------------------------------------------
 
 #define AT(field) offsetof(ExplorerOptions, field)
+#define CHOICES "auto|off|on"
 
 const Option explorer_options[] = {
     {"algo", OPTION_CHOICE, AT(algo), "td3", 0, 0, "td3|rnd",
@@ -35,6 +36,10 @@ const Option explorer_options[] = {
      "uniform actions at first, of each task"},
     {"replay", OPTION_INT, AT(replay), "1M", 1, 1e10, NULL,
      "transitions of each task kept to learn from"},
+    {"obs-norm", OPTION_CHOICE, AT(obs_norm), "auto", 0, 0, CHOICES,
+     "observations by mean and deviation of those learned from; auto: td3 on, rnd off"},
+    {"policy-norm", OPTION_CHOICE, AT(policy_norm), "auto", 0, 0, CHOICES,
+     "layer norm before the policy's last layer too; auto: td3 on, rnd off"},
     {"rnd-dim", OPTION_INT, AT(rnd_dim), "512", 1, 4096, NULL, "outputs of rnd's random network"},
     {"device", OPTION_TEXT, AT(device), "auto", 0, 0, NULL, "auto, cpu, cuda or cuda:n"},
     {"precision", OPTION_CHOICE, AT(precision), "auto", 0, 0, "auto|f32|tf32|bf16",
@@ -51,6 +56,8 @@ static void complete(ExplorerOptions *o) {
   if (!o->delay) o->delay = rnd ? 1 : 2;
   if (o->lr == 0) o->lr = rnd ? 1e-4 : 3e-4;
   if (o->noise_clip == 0) o->noise_clip = rnd ? 0.3 : 0.5;
+  if (o->obs_norm == CHOICE_AUTO) o->obs_norm = rnd ? CHOICE_OFF : CHOICE_ON;
+  if (o->policy_norm == CHOICE_AUTO) o->policy_norm = rnd ? CHOICE_OFF : CHOICE_ON;
 }
 
 // ------------------------------- networks --------------------------------------------------------
@@ -67,13 +74,13 @@ static void define_networks(bfm_explorer *e) {
 
   *pi = common;
   pi->name = "pi", pi->branch[0] = "s", pi->in[0] = e->obs_dim;
-  pi->out = e->act_dim, pi->pad_out = 1;
+  pi->out = e->act_dim, pi->pad_out = 1, pi->feat_norm = o->policy_norm == CHOICE_ON;
 
   if (o->algo != EXPLORER_RND) return;
   Net *predictor = &e->net[XNET_PREDICTOR], *random = &e->net[XNET_RANDOM];
   *predictor = *pi;
   predictor->name = "predictor", predictor->plain = 1;
-  predictor->out = o->rnd_dim, predictor->pad_out = 0;
+  predictor->out = o->rnd_dim, predictor->pad_out = predictor->feat_norm = 0;
   *random = *predictor;
   random->name = "random";
 }
@@ -105,6 +112,7 @@ static void parameter_layout(bfm_explorer *e, Arena *arena) {
   e->target = floats(arena, e->target_count);
   e->work = copies ? arena_take(arena, e->count * 2) : e->value;
   e->target_work = copies ? arena_take(arena, e->target_count * 2) : e->target;
+  if (e->options.obs_norm == CHOICE_ON) e->input_stats = floats(arena, e->T * 2 * e->obs_dim);
   e->seeds = arena_take(arena, e->T * sizeof *e->seeds);
   e->seen = arena_take(arena, e->staged_bytes);
   e->act_step = e->seen ? (int64_t *)(e->seen + seen_count(e)) : NULL;
@@ -168,12 +176,11 @@ static int allocate(bfm_explorer *e, void (*layout)(bfm_explorer *, Arena *), vo
   return BFM_OK;
 }
 
-static int upload_ones(bfm_explorer *e) {
-  int64_t count = e->T * e->N;
+static int upload_ones(bfm_explorer *e, float *to, int64_t count) {
   float *ones = malloc(count * sizeof *ones);
-  if (!ones) return bfm_fail(BFM_NO_MEMORY, "out of memory for a batch of %ld", (long)count);
+  if (!ones) return bfm_fail(BFM_NO_MEMORY, "out of memory for %ld values", (long)count);
   for (int64_t i = 0; i < count; i++) ones[i] = 1;
-  int status = e->ops->upload(e->ops, e->ones, ones, count * sizeof *ones);
+  int status = e->ops->upload(e->ops, to, ones, count * sizeof *ones);
   free(ones);
   return status;
 }
@@ -205,7 +212,7 @@ int explorer_ready(bfm_explorer *e) {
   if (e->work_memory) return BFM_OK;
   TRY(allocate(e, work_layout, &e->work_memory));
   point_params(e);
-  TRY(upload_ones(e));
+  TRY(upload_ones(e, e->ones, e->T * e->N));
   return explorer_upload_counters(e);
 }
 
@@ -221,11 +228,20 @@ static void list_tensors(bfm_explorer *e, int net, const char *suffix, float *ba
   }
 }
 
-// a policy begins near the middle of its range: a tanh that is saturated does not learn
-static void shrink_policy(const bfm_explorer *e, float *values) {
-  const Linear *last = &e->net[XNET_PI].trunk[0];
-  int64_t count = e->T * last->rows * last->ld;
-  for (int64_t i = 0; i < count; i++) values[e->first[XNET_PI] + last->weight + i] *= 0.1f;
+static void list_input_stats(bfm_explorer *e) {
+  int64_t count = 2 * e->obs_dim;
+  if (!e->input_stats) return;
+  NetTensor stats = {.name = "input.stats", .dims = 2, .shape = {2, e->obs_dim}, .count = count,
+                     .stride = count};
+  e->tensors[e->tensor_count++] = (AgentTensor){stats, e->input_stats};
+}
+
+// a policy begins near the middle of its range, as a tanh that is saturated does not learn, and
+// critics near 0: what they say before they have learned is what would saturate it
+static void shrink_last(const bfm_explorer *e, int net, float *values) {
+  const Linear *last = &e->net[net].trunk[0];
+  int64_t count = e->T * last->members * last->rows * last->ld;
+  for (int64_t i = 0; i < count; i++) values[e->first[net] + last->weight + i] *= 0.1f;
 }
 
 // seeds to the device; with `start`, the networks' first parameters
@@ -240,7 +256,7 @@ static int init_parameters(bfm_explorer *e, int start) {
   for (int i = 0; i < XNET_COUNT && !status && start; i++) {
     if (e->net[i].name) status = net_init(&e->net[i], seeds, i, host + e->first[i]);
   }
-  if (!status && start) shrink_policy(e, host);
+  for (int i = XNET_Q; i <= XNET_PI && !status && start; i++) shrink_last(e, i, host);
   Ops *ops = e->ops;
   if (!status) status = ops->upload(ops, e->seeds, seeds, e->T * sizeof *seeds);
   if (!status) status = ops->upload(ops, e->value, host, e->count * sizeof *host);
@@ -277,6 +293,10 @@ static int setup(bfm_explorer *e, int start) {
     if (e->net[i].name) list_tensors(e, i, "", e->value);
   }
   for (int i = XNET_Q; i <= XNET_PI; i++) list_tensors(e, i, "_target", e->target);
+  for (int t = 0; t < e->T && e->input_stats; t++) {  // variances, before anything was seen
+    TRY(upload_ones(e, e->input_stats + (2 * t + 1) * e->obs_dim, e->obs_dim));
+  }
+  list_input_stats(e);
   TRY(init_parameters(e, start));
   explorer_refresh_copies(e);
   return e->ops->sync(e->ops);
@@ -421,6 +441,7 @@ static void act_body(bfm_explorer *e, int explore) {
                                   .stream = STREAM_EXPLORE, .replicas = e->T,
                                   .count = e->E * e->act_dim});
   }
+  explorer_normalize(e, e->seen, e->E, NULL);
   ops->pack(ops, &(Pack){.out = tape->in[0], .ld = tape->ld_in[0], .a = e->seen,
                          .a_cols = e->obs_dim, .groups = e->T, .copies = 1, .rows = e->E,
                          .row_stride = e->E});

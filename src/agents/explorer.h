@@ -10,9 +10,10 @@
 #include "agents/agent.h"
 
 typedef enum { EXPLORER_TD3, EXPLORER_RND } ExplorerAlgo;
+typedef enum { CHOICE_AUTO, CHOICE_OFF, CHOICE_ON } ExplorerChoice;
 
 typedef struct {
-  int algo, precision;
+  int algo, precision, obs_norm, policy_norm;  // the last two ExplorerChoice
   int64_t hidden, batch, nstep, critics, delay, replay, random_steps, rnd_dim, seed, threads;
   double gamma, lr, tau, sigma, target_sigma, noise_clip;
   char device[OPTION_TEXT_SIZE];
@@ -34,6 +35,7 @@ enum { XNET_Q, XNET_PI, XNET_PREDICTOR, XNET_RANDOM, XNET_COUNT };  // the last 
 enum { LOSS_CRITIC, LOSS_ACTOR, LOSS_Q, LOSS_RND, LOSS_BONUS, EXPLORER_LOSSES };
 
 #define EXPLORER_TENSORS (6 * 16)
+#define EXPLORER_CLIP 5  // largest normalized observation, in standard deviations
 
 struct bfm_explorer {
   ExplorerOptions options;
@@ -51,6 +53,7 @@ struct bfm_explorer {
   NetParams online[XNET_COUNT], slow[XNET_COUNT];
   AgentTensor tensors[EXPLORER_TENSORS];
   int tensor_count;
+  float *input_stats;              // [T, 2, obs]: mean and variance, with obs_norm
   float *obs_stats, *error_stats;  // [T, 2, obs], [T, 2]: mean and variance, of rnd
 
   // counters and seeds on the device; the host's counts
@@ -91,7 +94,10 @@ int explorer_ready(bfm_explorer *explorer);  // the buffers of an update, made a
 void explorer_refresh_copies(bfm_explorer *explorer);
 int explorer_upload_counters(bfm_explorer *explorer);
 
-// td3.c: an update on the batch that is there
+// td3.c: observations [T, rows, obs] in place, as the networks see them; step: of the updates, for
+// those that the statistics take in, or NULL
+void explorer_normalize(bfm_explorer *explorer, float *obs, int64_t rows, const int64_t *step);
+// an update on the batch that is there
 void explorer_learn(bfm_explorer *explorer, int with_policy);
 // parameters of a network, and their targets when `slow`
 void explorer_adam(bfm_explorer *explorer, int net, const int64_t *step, int slow);

@@ -26,11 +26,14 @@ static int list_entries(const bfm_explorer *e, int kind, int task, Entry *entrie
     const NetTensor *t = &e->tensors[i].tensor;
     float *at = e->tensors[i].at;
     if (kind == POLICY) {
-      if (is_of(t, "pi.")) entries_add(entries, &n, 0, "", t, at + task * t->stride);
+      if (is_of(t, "pi.") || is_of(t, "input.")) {
+        entries_add(entries, &n, 0, "", t, at + task * t->stride);
+      }
       continue;
     }
     entries_add(entries, &n, e->T, "", t, at);
-    if (strstr(t->name, "_target.") || is_of(t, "random.")) continue;  // not optimized
+    // not optimized
+    if (strstr(t->name, "_target.") || is_of(t, "random.") || is_of(t, "input.")) continue;
     entries_add(entries, &n, e->T, "adam_m.", t, e->adam_m + (at - e->value));
     entries_add(entries, &n, e->T, "adam_v.", t, e->adam_v + (at - e->value));
   }
@@ -94,6 +97,10 @@ static int restore(bfm_explorer *e, const SafeTensors *file, int kind, int64_t s
   return e->ops->sync(e->ops);
 }
 
+static ExplorerChoice choice_of(const SafeTensors *file, const char *tensor) {
+  return safetensors_find(file, tensor) ? CHOICE_ON : CHOICE_OFF;
+}
+
 static int load(bfm_explorer **out, const SafeTensors *file, int envs, const char *options) {
   const char *what = safetensors_metadata(file, "bfm");
   int kind = what && !strcmp(what, kinds[POLICY]) ? POLICY : STATE;
@@ -108,6 +115,9 @@ static int load(bfm_explorer **out, const SafeTensors *file, int envs, const cha
   TRY(entries_count(file, "step", INT64_MAX, &step));
   ExplorerOptions o;
   TRY(entries_config(file, explorer_options, &o, options));
+  // what is not said is what the tensors are of; files of earlier versions say nothing
+  if (o.obs_norm == CHOICE_AUTO) o.obs_norm = choice_of(file, "input.stats");
+  if (o.policy_norm == CHOICE_AUTO) o.policy_norm = choice_of(file, "pi.s.out.norm.weight");
   TRY(explorer_make(out, obs_dim, act_dim, (int)tasks, envs ? envs : (int)saved_envs, &o, 0));
   return restore(*out, file, kind, step);
 }

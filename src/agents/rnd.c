@@ -3,8 +3,6 @@
 
 #include "agents/explorer.h"
 
-#define CLIP 5  // largest normalized observation, in standard deviations
-
 static Pack input(const bfm_explorer *e, int net) {
   return (Pack){.out = e->tape[net].in[0], .ld = e->tape[net].ld_in[0], .a = e->seen_norm,
                 .a_cols = e->obs_dim, .groups = e->T, .copies = 1, .rows = e->N,
@@ -15,7 +13,7 @@ void rnd_bonus(bfm_explorer *e) {
   Ops *ops = e->ops;
   ops->running_norm(ops, &(RunningNorm){.out = e->seen_norm, .in = e->obs, .stats = e->obs_stats,
                                         .step = e->step_device, .replicas = e->T, .rows = e->N,
-                                        .cols = e->obs_dim, .clip = CLIP});
+                                        .cols = e->obs_dim, .clip = EXPLORER_CLIP});
   Pack predictor = input(e, XNET_PREDICTOR), random = input(e, XNET_RANDOM);
   predictor.next = &random;
   ops->pack(ops, &predictor);

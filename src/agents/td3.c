@@ -11,6 +11,13 @@
 // lanes: what can be done beside the chain of targets, and beside a chain of gradients
 enum { LANE_MAIN, LANE_Q, LANE_RND, LANE_PI, SIDE };
 
+void explorer_normalize(bfm_explorer *e, float *obs, int64_t rows, const int64_t *step) {
+  if (!e->input_stats) return;
+  e->ops->running_norm(e->ops, &(RunningNorm){.out = obs, .in = obs, .stats = e->input_stats,
+                                              .step = step, .replicas = e->T, .rows = rows,
+                                              .cols = e->obs_dim, .clip = EXPLORER_CLIP});
+}
+
 static Pack input(const bfm_explorer *e, int net, const Tape *tape, const float *obs,
                   const float *act) {
   return (Pack){.out = tape->in[0], .ld = tape->ld_in[0], .a = obs, .a_cols = e->obs_dim, .b = act,
@@ -82,6 +89,8 @@ static void policy_backward(bfm_explorer *e) {
 void explorer_learn(bfm_explorer *e, int with_policy) {
   Ops *ops = e->ops;
   int rnd = e->options.algo == EXPLORER_RND;
+  explorer_normalize(e, e->obs, e->N, e->step_device);
+  explorer_normalize(e, e->next_obs, e->N, NULL);
 
   // Q(s, a), the bonus and π(s) beside the targets
   ops->fork(ops, LANE_Q);

@@ -51,12 +51,7 @@ static void take_in(float *mean, float *variance, int64_t step, double new_mean,
   *mean = (float)(*mean + w * difference);
 }
 
-// one column of one replica
-static void running_norm_task(void *job, int64_t task, int worker) {
-  ARGS(RunningNorm);
-  int64_t r = task / x->cols, j = task % x->cols;
-  const float *in = x->in + r * x->rows * x->cols + j;
-  float *out = x->out + r * x->rows * x->cols + j, *stats = x->stats + r * 2 * x->cols + j;
+static void take_in_column(const RunningNorm *x, const float *in, float *stats) {
   double sum = 0, square = 0;
   for (int64_t i = 0; i < x->rows; i++) sum += in[i * x->cols];
   double mean = sum / x->rows;
@@ -65,6 +60,15 @@ static void running_norm_task(void *job, int64_t task, int worker) {
     square += e * e;
   }
   take_in(&stats[0], &stats[x->cols], *x->step, mean, square / x->rows);
+}
+
+// one column of one replica
+static void running_norm_task(void *job, int64_t task, int worker) {
+  ARGS(RunningNorm);
+  int64_t r = task / x->cols, j = task % x->cols;
+  const float *in = x->in + r * x->rows * x->cols + j;
+  float *out = x->out + r * x->rows * x->cols + j, *stats = x->stats + r * 2 * x->cols + j;
+  if (x->step) take_in_column(x, in, stats);
   float center = stats[0], scale = 1 / sqrtf(stats[x->cols] + 1e-5f);
   for (int64_t i = 0; i < x->rows; i++) {
     out[i * x->cols] = fminf(fmaxf((in[i * x->cols] - center) * scale, -x->clip), x->clip);

@@ -58,11 +58,7 @@ __device__ inline void take_in(float *mean, float *variance, int64_t step, doubl
   *mean = (float)(*mean + w * difference);
 }
 
-// a block for each column of each replica
-__global__ void running_norm_kernel(const RunningNorm x) {
-  int64_t j = blockIdx.x, r = blockIdx.y;
-  const float *in = x.in + r * x.rows * x.cols + j;
-  float *out = x.out + r * x.rows * x.cols + j, *stats = x.stats + r * 2 * x.cols + j;
+__device__ inline void take_in_column(const RunningNorm &x, const float *in, float *stats) {
   double sum = 0, square = 0;
   for (int64_t i = threadIdx.x; i < x.rows; i += blockDim.x) sum += in[i * x.cols];
   double mean = block_sum(sum) / x.rows;
@@ -73,6 +69,14 @@ __global__ void running_norm_kernel(const RunningNorm x) {
   square = block_sum(square);
   if (threadIdx.x == 0) take_in(&stats[0], &stats[x.cols], *x.step, mean, square / x.rows);
   __syncthreads();
+}
+
+// a block for each column of each replica
+__global__ void running_norm_kernel(const RunningNorm x) {
+  int64_t j = blockIdx.x, r = blockIdx.y;
+  const float *in = x.in + r * x.rows * x.cols + j;
+  float *out = x.out + r * x.rows * x.cols + j, *stats = x.stats + r * 2 * x.cols + j;
+  if (x.step) take_in_column(x, in, stats);
   float center = stats[0], scale = 1 / sqrtf(stats[x.cols] + 1e-5f);
   for (int64_t i = threadIdx.x; i < x.rows; i += blockDim.x) {
     out[i * x.cols] = fminf(fmaxf((in[i * x.cols] - center) * scale, -x.clip), x.clip);

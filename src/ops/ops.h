@@ -412,10 +412,10 @@ OPS_INLINE int64_t replay_row(int64_t order, int64_t env, int64_t replica, int64
 // stats take in the batch, which is as many as each of the *step before it; then
 // out = clip((in − mean)/√(variance + 1e-5), ±clip)
 typedef struct {
-  float *out;
-  const float *in;  // [R, rows, cols]
-  float *stats;     // [R, 2, cols]: mean, variance
-  const int64_t *step;
+  float *out;           // may be in
+  const float *in;      // [R, rows, cols]
+  float *stats;         // [R, 2, cols]: mean, variance
+  const int64_t *step;  // NULL: stats stay as they are
   int64_t replicas, rows, cols;
   float clip;
 } RunningNorm;

@@ -48,12 +48,19 @@ def net_Q(p, s, a, name="Q"):
 
 def net_pi(p, s, name="pi"):
   x = torch.tanh(layer_norm(p, name + ".s.norm", linear(p, name + ".s.in", s)))
-  return torch.tanh(linear(p, name + ".trunk.0", nn.relu(linear(p, name + ".s.out", x))))
+  x = linear(p, name + ".s.out", x)
+  if name + ".s.out.norm.weight" in p:
+    x = layer_norm(p, name + ".s.out.norm", x)
+  return torch.tanh(linear(p, name + ".trunk.0", nn.relu(x)))
 
 
 def net_plain(p, s, name):
   return linear(p, name + ".trunk.0", nn.relu(linear(p, name + ".s.out", nn.relu(
       linear(p, name + ".s.in", s)))))
+
+
+def normalized(s, mean, var):
+  return ((s - mean) / torch.sqrt(var + 1e-5)).clamp(-5, 5)
 
 
 class Running:
@@ -74,7 +81,7 @@ class Referee:
   def __init__(self, tensors, o, dtype):
     self.p = {name: torch.tensor(x, dtype=dtype) for name, x in tensors.items()}
     self.o, self.dtype, self.steps = o, dtype, 0
-    self.obs_stats, self.error_stats = Running(), Running()
+    self.input_stats, self.obs_stats, self.error_stats = Running(), Running(), Running()
     self.learners = {}
     for net in ("Q", "pi", "predictor"):
       params = [x for name, x in self.p.items() if name.startswith(net + ".")]
@@ -89,8 +96,7 @@ class Referee:
     self.learners[net].step()
 
   def bonus(self, s):
-    mean, var = self.obs_stats(s)
-    s = ((s - mean) / torch.sqrt(var + 1e-5)).clamp(-5, 5)
+    s = normalized(s, *self.obs_stats(s))
     error = (net_plain(self.p, s, "predictor") - net_plain(self.p, s, "random")).pow(2).mean(-1)
     _, var = self.error_stats(error.detach())
     return error, error.detach() / (var.sqrt() + 1e-8)
@@ -101,6 +107,9 @@ class Referee:
     o, p, found = self.o, self.p, {}
     self.steps += 1
     with_policy = self.steps % o["delay"] == 0
+    if "input.stats" in p:
+      p["input.stats"] = torch.stack(self.input_stats(s))
+      s, s2 = (normalized(x, *p["input.stats"]) for x in (s, s2))
     if o["algo"] == "rnd":
       error, r = self.bonus(s)
       found["rnd"], found["bonus"] = error.mean().item(), r.mean().item()
@@ -152,7 +161,9 @@ def batch_of(explorer, rng):
 
 CASES = [{}, {"critics": 1}, {"delay": 1}, {"delay": 3}, {"noise_clip": 0.1}, {"target_sigma": 0.0},
          {"tau": 0.5}, {"lr": 1e-3}, {"algo": "rnd", "delay": 1}, {"algo": "rnd", "critics": 1},
-         {"tasks": 3}, {"algo": "rnd", "tasks": 2}]
+         {"tasks": 3}, {"algo": "rnd", "tasks": 2}, {"obs_norm": "off"}, {"policy_norm": "off"},
+         {"obs_norm": "off", "policy_norm": "off"},
+         {"algo": "rnd", "obs_norm": "on", "policy_norm": "on"}]
 
 
 @pytest.mark.parametrize("changes", CASES, ids=lambda c: ",".join(f"{k}={v}" for k, v in c.items()))
@@ -195,9 +206,13 @@ def test_ten_updates(changes):
 def test_policies_begin_near_zero_and_act_as_the_referee():
   explorer, truth, _ = explorer_and(tasks=2, envs=5)
   obs = np.random.default_rng(0).standard_normal((2, 5, OBS)).astype(np.float32)
+  stats = np.stack([np.full(OBS, 0.3), np.geomspace(0.01, 4, OBS)])  # some are clipped
+  for t in range(2):
+    explorer.set_tensors({"input.stats": stats * (t + 1)}, task=t)
   act = explorer.act(obs)
   for t in range(2):
-    expected = net_pi(truth[t].p, torch.tensor(obs[t], dtype=torch.float64)).detach().numpy()
+    seen = normalized(torch.tensor(obs[t], dtype=torch.float64), *torch.tensor(stats * (t + 1)))
+    expected = net_pi(truth[t].p, seen).detach().numpy()
     np.testing.assert_allclose(act[t], expected, atol=1e-5)
   assert np.abs(act).max() < 0.5
   noisy = explorer.act(obs, explore=True, step=10_000)

@@ -45,6 +45,24 @@ def test_explorers_act_learn_and_are_kept_in_files(algo, tmp_path):
     policy.update()
 
 
+@pytest.mark.parametrize("choice", ["off", "on"])
+def test_states_that_do_not_say_what_is_normalized_are_what_their_tensors_say(choice, tmp_path):
+  explorer, path = make(obs_norm=choice, policy_norm=choice), tmp_path / "state.safetensors"
+  explorer.add(**rows(0))
+  explorer.update(2)
+  explorer.save_state(path)
+  content = path.read_bytes()
+  for option in ("obs-norm", "policy-norm"):
+    said = rf'\"{option}\":\"{choice}\",'.encode()
+    assert said in content
+    content = content.replace(said, b" " * len(said))
+  path.write_bytes(content)
+  again = bfm.Explorer.load(path, device="cpu")
+  assert ("input.stats" in again.tensors()) == (choice == "on")
+  obs = rows(9)["obs"]
+  np.testing.assert_array_equal(again.act(obs), explorer.act(obs))
+
+
 def test_tensors_are_set_by_name():
   explorer = make()
   tensors = explorer.tensors(1)

@@ -633,6 +633,10 @@ static void test_exploring(void **state) {
        .step = AT(at), .replicas = R, .rows = N, .cols = WIDE, .clip = 1.5f);
   check("running_norm", next_obs, 2e-5);
   check("running_norm statistics", stats, 2e-6);
+  BOTH(running_norm, RunningNorm, .out = AT(obs), .in = AT(obs), .stats = AT(stats), .replicas = R,
+       .rows = N, .cols = WIDE, .clip = 1.5f);
+  check("running_norm in place", obs, 2e-5);
+  check("running_norm statistics that stay", stats, 2e-6);
   Buffer *f = f32(R * N * WIDE), *df = f32(R * N * WIDE);
   for (int side = CPU; side <= GPU; side++) {
     machine[side]->zero(machine[side], at->at[side], sizeof step);  // the first has no past
