@@ -3,7 +3,6 @@
 
 #include "cli/ask.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +10,7 @@
 
 #include "agents/agent.h"
 #include "cli/cli.h"
+#include "core/json.h"
 #include "envs/domain.h"
 
 enum { KEY_REWARD = 0x800, KEY_TASK, KEY_GOAL, KEY_DEMO, KEY_Z, KEY_SOFTMAX };
@@ -73,20 +73,6 @@ static int check_one(const Ask *ask) {
 }
 
 // ---------------------------------- JSON files ---------------------------------------------------
-
-static int read_json(const char *path, cJSON **json) {
-  FILE *file = fopen(path, "r");
-  if (!file) return bfm_fail(BFM_IO, "cannot open %s: %s", path, strerror(errno));
-  char *text = NULL;
-  size_t size = 0;
-  ssize_t length = getdelim(&text, &size, 0, file);
-  fclose(file);
-  *json = length > 0 ? cJSON_Parse(text) : NULL;
-  free(text);
-  if (cJSON_IsObject(*json)) return BFM_OK;
-  cJSON_Delete(*json);
-  return bfm_fail(BFM_BAD_FILE, "%s is not a JSON object", path);
-}
 
 // an array of `count` numbers of the object into a malloc'ed array; NULL when there is none
 static int read_array(const cJSON *json, const char *path, const char *name, int64_t count,
@@ -188,9 +174,14 @@ int ask_z(const Ask *ask, bfm_agent *agent, int replica, float *z, char *said, s
   if (ask->goal && strchr(ask->goal, '=') && access(ask->goal, F_OK)) {
     return bfm_agent_prompt_goal(agent, replica, ask->goal, z, said, size);
   }
-  cJSON *json = NULL;
+  if (ask->goal && access(ask->goal, F_OK)) {
+    return bfm_fail(BFM_BAD_ARGUMENT,
+                    "goal \"%s\" is neither a file nor a list such as torso.z = 1.3, speed = 0",
+                    ask->goal);
+  }
+  cJSON *json;
   const char *path = ask->goal ? ask->goal : ask->z;
-  TRY(read_json(path, &json));
+  TRY(json_read(&json, path));
   int status = ask->goal ? file_goal(json, path, agent, replica, z) : file_z(json, path, agent, z);
   cJSON_Delete(json);
   return status;

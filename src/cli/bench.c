@@ -134,9 +134,7 @@ static void print_step(bfm_agent *agent, const Arguments *a, const Speed *speed)
   cJSON_AddNumberToObject(result, "obs", (double)a->measure.obs);
   cJSON_AddNumberToObject(result, "act", (double)a->measure.act);
   cJSON_AddRawToObject(result, "options", options ? options : "{}");
-  char *text = cJSON_PrintUnformatted(result);
-  if (text) puts(text);
-  free(text);
+  cli_print_json(result);
   free(options);
   cJSON_Delete(result);
 }

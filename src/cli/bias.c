@@ -234,9 +234,7 @@ static void print_line(const Measure *m, int model, int task) {
                         cJSON_CreateDoubleArray(m->returns + at, (int)o->episodes));
   cJSON_AddItemToObject(line, "biases", cJSON_CreateDoubleArray(m->values, (int)o->episodes));
   cJSON_AddItemToObject(line, "curve", curve_json(m, at));
-  char *text = cJSON_PrintUnformatted(line);
-  if (text) puts(text);
-  free(text);
+  cli_print_json(line);
   cJSON_Delete(line);
 }
 

@@ -17,6 +17,12 @@ int cli_fail(int status) {
   return status == BFM_INTERRUPTED ? 128 + cli_stop : status;
 }
 
+void cli_print_json(const cJSON *value) {
+  char *text = cJSON_PrintUnformatted(value);
+  if (text) puts(text);
+  free(text);
+}
+
 static void on_signal(int number) { cli_stop = number; }
 
 void cli_catch_signals(void) {

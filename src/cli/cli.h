@@ -36,6 +36,9 @@ int cli_bench(int argc, char **argv);
 // shells expect
 int cli_fail(int status);
 
+// a JSON value as one line, for programs
+void cli_print_json(const cJSON *value);
+
 // the first SIGINT or SIGTERM is noted here, a second one ends the program at once
 extern volatile sig_atomic_t cli_stop;
 void cli_catch_signals(void);

@@ -207,9 +207,7 @@ static void print_json(const Evaluation *e) {
       double score = score_of(e, t, mean);
       if (!isnan(score)) cJSON_AddNumberToObject(line, "d4rl", score);
       cJSON_AddItemToObject(line, "returns", cJSON_CreateDoubleArray(returns, (int)o->episodes));
-      char *text = cJSON_PrintUnformatted(line);
-      if (text) puts(text);
-      free(text);
+      cli_print_json(line);
       cJSON_Delete(line);
     }
   }

@@ -349,9 +349,7 @@ int cli_info(int argc, char **argv) {
     if (status) {
       worst = cli_fail(status);
     } else if (a.json) {
-      char *text = cJSON_PrintUnformatted(info);
-      if (text) puts(text);
-      free(text);
+      cli_print_json(info);
     } else {
       print_info(info);
     }

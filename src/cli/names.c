@@ -1,6 +1,5 @@
 // bfm names: what a reward of a domain can be made of: aliases, the names of its model, functions.
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "cli/cli.h"
@@ -56,9 +55,7 @@ static void print_json(const World *world) {
     cJSON_AddStringToObject(aliases, alias->name, alias->expression);
   }
   quantities_each(world->model, add_name, cJSON_AddArrayToObject(result, "names"));
-  char *text = cJSON_PrintUnformatted(result);
-  if (text) puts(text);
-  free(text);
+  cli_print_json(result);
   cJSON_Delete(result);
 }
 

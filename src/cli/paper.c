@@ -157,9 +157,7 @@ static void print_json(const PaperCell *cell, const char *task, const PaperNumbe
     cJSON_AddNumberToObject(item, "episodes", (double)ours->episodes);
     cJSON_AddStringToObject(item, "more", ours->more);
   }
-  char *text = cJSON_PrintUnformatted(item);
-  if (text) puts(text);
-  free(text);
+  cli_print_json(item);
   cJSON_Delete(item);
 }
 

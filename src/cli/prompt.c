@@ -6,7 +6,7 @@
 
 #include "cli/ask.h"
 #include "cli/cli.h"
-#include "core/newfile.h"
+#include "core/json.h"
 #include "core/progress.h"
 
 typedef struct {
@@ -39,7 +39,7 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
 }
 
 // {"model": …, "env": …, "prompt": {"reward": …}, "z": […]}
-static char *z_json(const Arguments *a, bfm_agent *agent, const float *z) {
+static cJSON *z_json(const Arguments *a, bfm_agent *agent, const float *z) {
   const char *name, *text;
   char number[32];
   ask_given(&a->ask, &name, &text);
@@ -52,17 +52,7 @@ static char *z_json(const Arguments *a, bfm_agent *agent, const float *z) {
     snprintf(number, sizeof number, "%.9g", z[i]);
     cJSON_AddItemToArray(array, cJSON_CreateRaw(number));
   }
-  char *out = cJSON_PrintUnformatted(json);
-  cJSON_Delete(json);
-  return out;
-}
-
-static int write_text(const char *path, const char *text) {
-  NewFile file;
-  TRY(newfile_open(&file, path));
-  TRY(newfile_write(&file, text, strlen(text)));
-  TRY(newfile_write(&file, "\n", 1));
-  return newfile_commit(&file);
+  return json;
 }
 
 static void print_z(const Arguments *a, bfm_agent *agent, const float *z, const char *said,
@@ -86,12 +76,11 @@ static int run(const Arguments *a) {
   float *z = calloc(bfm_agent_d(agent), sizeof *z);
   int status = z ? ask_z(&a->ask, agent, 0, z, said, sizeof said)
                  : bfm_fail(BFM_NO_MEMORY, "no memory for z");
-  char *json = status ? NULL : z_json(a, agent, z);
-  if (!status && !json) status = bfm_fail(BFM_NO_MEMORY, "no memory for z");
-  if (!status && a->path) status = write_text(a->path, json);
-  if (!status && a->json) puts(json);
+  cJSON *json = status ? NULL : z_json(a, agent, z);
+  if (!status && a->path) status = json_write(json, a->path);
+  if (!status && a->json) cli_print_json(json);
   if (!status && !a->json) print_z(a, agent, z, said, seconds_now() - start);
-  free(json);
+  cJSON_Delete(json);
   free(z);
   bfm_agent_free(agent);
   return status;

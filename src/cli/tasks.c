@@ -2,7 +2,6 @@
 
 #include "envs/tasks.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "cli/cli.h"
@@ -43,9 +42,7 @@ static void print_json(const Task *task) {
   cJSON_AddStringToObject(item, "kind", kinds[task->kind]);
   cJSON_AddStringToObject(item, "help", task->help);
   if (task->expression) cJSON_AddStringToObject(item, "reward", task->expression);
-  char *text = cJSON_PrintUnformatted(item);
-  if (text) puts(text);
-  free(text);
+  cli_print_json(item);
   cJSON_Delete(item);
 }
 

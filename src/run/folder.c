@@ -9,10 +9,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "core/newfile.h"
-
-#define JSON_MAX (1 << 20)  // of a file we wrote ourselves
-
 void folder_file(const Folder *f, const char *name, char *out, size_t size) {
   snprintf(out, size, "%s/%s", f->path, name);
 }
@@ -77,37 +73,7 @@ void folder_take_back(Folder *f, const char *const *files) {
   }
 }
 
-// ---------------------------------- JSON ---------------------------------------------------------
-
-int folder_write_json(const Folder *f, const char *name, const cJSON *value) {
-  char *text = cJSON_Print(value), path[PATH_MAX];
-  if (!text) return bfm_fail(BFM_NO_MEMORY, "no memory for %s", name);
-  folder_file(f, name, path, sizeof path);
-  NewFile file;
-  int status = newfile_open(&file, path);
-  if (!status) status = newfile_write(&file, text, strlen(text));
-  if (!status) status = newfile_write(&file, "\n", 1);
-  if (!status) status = newfile_commit(&file);
-  free(text);
-  return status;
-}
-
-int folder_read_json(const Folder *f, const char *name, cJSON **value) {
-  char path[PATH_MAX], *text = malloc(JSON_MAX);
-  *value = NULL;
-  if (!text) return bfm_fail(BFM_NO_MEMORY, "no memory for %s", name);
-  folder_file(f, name, path, sizeof path);
-  FILE *file = fopen(path, "r");
-  int status = file ? BFM_OK : bfm_fail(BFM_IO, "cannot open %s: %s", path, strerror(errno));
-  if (file) {
-    text[fread(text, 1, JSON_MAX - 1, file)] = 0;
-    fclose(file);
-    *value = cJSON_Parse(text);
-    if (!*value) status = bfm_fail(BFM_BAD_FILE, "%s is damaged: it is not JSON", path);
-  }
-  free(text);
-  return status;
-}
+// ---------------------------------- logs ---------------------------------------------------------
 
 int folder_open_log(const Folder *f, const char *name, int64_t last_step, FILE **log) {
   char path[PATH_MAX];

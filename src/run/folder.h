@@ -1,5 +1,5 @@
-// The folder of a run: made when needed, taken back when the run comes to nothing, with JSON files
-// that appear whole and logs of JSON lines that a resume cuts to where it begins.
+// The folder of a run: made when needed, taken back when the run comes to nothing, with logs of JSON
+// lines that a resume cuts to where it begins.
 
 #ifndef BFM_RUN_FOLDER_H
 #define BFM_RUN_FOLDER_H
@@ -23,9 +23,6 @@ int folder_make(Folder *folder);  // with the folders above it
 void folder_take_back(Folder *folder, const char *const *files);
 
 void folder_file(const Folder *folder, const char *name, char *out, size_t size);
-
-int folder_write_json(const Folder *folder, const char *name, const cJSON *value);
-int folder_read_json(const Folder *folder, const char *name, cJSON **value);
 
 // open a log to append to, without its lines of later steps, which are done again
 int folder_open_log(const Folder *folder, const char *name, int64_t last_step, FILE **log);

@@ -11,6 +11,7 @@
 #include <zlib.h>
 
 #include "agents/agent.h"
+#include "core/json.h"
 #include "data/hdf5.h"
 #include "envs/domain.h"
 #include "run/recipes.h"
@@ -71,7 +72,9 @@ static int check_folder(const Training *t) {
 }
 
 static int read_record(const Training *t, cJSON **record) {
-  TRY(folder_read_json(&t->folder, "run.json", record));
+  char path[PATH_MAX];
+  folder_file(&t->folder, "run.json", path, sizeof path);
+  TRY(json_read(record, path));
   int good = cJSON_IsNumber(cJSON_GetObjectItem(*record, "checksum")) &&
              cJSON_IsObject(cJSON_GetObjectItem(*record, "settings")) &&
              cJSON_GetArraySize(cJSON_GetObjectItem(*record, "data")) > 0;
@@ -79,8 +82,7 @@ static int read_record(const Training *t, cJSON **record) {
   cJSON_ArrayForEach(name, cJSON_GetObjectItem(*record, "data")) good &= cJSON_IsString(name);
   if (good) return BFM_OK;
   return bfm_fail(BFM_BAD_FILE,
-                  "%s/run.json is damaged: it names no data files, checksum and settings",
-                  t->folder.path);
+                  "%s is damaged: it names no data files, checksum and settings", path);
 }
 
 // defaults, then what the run was begun with, then what is given now
@@ -113,7 +115,9 @@ static int write_record(const Training *t, cJSON *record, uint32_t checksum) {
   char *settings = options_to_json(train_options, &t->settings);
   cJSON_AddItemToObject(record, "settings", settings ? cJSON_CreateRaw(settings) : NULL);
   free(settings);
-  return folder_write_json(&t->folder, "run.json", record);
+  char path[PATH_MAX];
+  folder_file(&t->folder, "run.json", path, sizeof path);
+  return json_write(record, path);
 }
 
 // ---------------------------------- data ---------------------------------------------------------

@@ -1,0 +1,13 @@
+// JSON files: an object each, read whole, and written so that they appear whole or not at all.
+
+#ifndef BFM_CORE_JSON_H
+#define BFM_CORE_JSON_H
+
+#include <cjson/cJSON.h>
+
+#include "core/status.h"
+
+int json_read(cJSON **object, const char *path);
+int json_write(const cJSON *object, const char *path);
+
+#endif
