@@ -104,9 +104,9 @@ int bfm_agent_set_prompt(bfm_agent *a, const char *env, int64_t count, const flo
 
 static int need_states(const bfm_agent *a) {
   if (a->prompt.count) return BFM_OK;
-  return bfm_fail(
-      BFM_BAD_ARGUMENT,
-      "the model carries no prompt states: it was trained on data without qpos and qvel");
+  return bfm_fail(BFM_BAD_ARGUMENT,
+                  "the model carries no prompt states: it was trained on data without qpos and "
+                  "qvel, or it is the state of a run, whose models have them");
 }
 
 // ------------------------------- rewards ---------------------------------------------------------
@@ -184,13 +184,21 @@ static size_t term_length(const char *text) {
 static int parse_term(Term *term, const char *text, size_t length) {
   const char *equals = memchr(text, '=', length);
   char number[64] = "", *end = number;
+  int found = 0;
   if (equals) {
-    snprintf(term->name, sizeof term->name, "%.*s", (int)(equals - text), text);
+    int name = (int)(equals - text);
+    while (name && isspace((unsigned char)text[name - 1])) name--;
+    if (name >= (int)sizeof term->name) {
+      return bfm_fail(BFM_BAD_ARGUMENT, "an expression of a goal has at most %zu characters, not %d",
+                      sizeof term->name - 1, name);
+    }
+    snprintf(term->name, sizeof term->name, "%.*s", name, text);
     snprintf(number, sizeof number, "%.*s", (int)(text + length - equals - 1), equals + 1);
     term->value = strtod(number, &end);
+    found = end != number;
     while (isspace((unsigned char)*end)) end++;
   }
-  if (equals && end != number && !*end && isfinite(term->value)) return BFM_OK;
+  if (found && !*end && isfinite(term->value)) return BFM_OK;
   return bfm_fail(
       BFM_BAD_ARGUMENT,
       "a goal is a list such as \"torso.z = 1.3, speed = 0\"; \"%.*s\" is not a name and "
@@ -254,9 +262,8 @@ int bfm_agent_prompt_goal(bfm_agent *a, int replica, const char *goal, float *z,
     size_t at = snprintf(said, size, "prompt state %ld of %ld, %.2g spreads away:", (long)best,
                          (long)n, sqrt(distance[best]));
     for (int t = 0; t < count && at < size; t++) {
-      int length = (int)strcspn(terms[t].name, " ");
-      at += snprintf(said + at, size - at, "%s %.*s %.4g (asked %.4g)", t ? "," : "", length,
-                     terms[t].name, values[t * n + best], terms[t].value);
+      at += snprintf(said + at, size - at, "%s %s %.4g (asked %.4g)", t ? "," : "", terms[t].name,
+                     values[t * n + best], terms[t].value);
     }
   }
   free(values);

@@ -91,6 +91,7 @@ def test_a_demonstration_is_the_mean_of_its_states(model, folder, tmp_path):
     (["--task", "esy"], "did you mean the task easy"), (["--reward", "x +"], "reward"),
     (["--reward", "nothing.z > 1"], "nothing"), (["--goal", "x"], "x"),
     (["--goal", "x = red"], "x = red"), (["--goal", "q = 1"], "q"), (["--goal", "x = 1,"], "goal"),
+    (["--goal", "x = "], "x = "), (["--goal", f"{'x + ' * 99} x = 1"], "at most 255"),
     (["--demo", "nowhere.h5"], "nowhere.h5"), (["--z", "nowhere.json"], "nowhere.json"), ([], "--reward"),
     (["--reward", "x", "--task", "easy"], "several"), (["--reward", "x", "--softmax", "0"], "softmax")])
 def test_bad_prompts(flags, words, model):
@@ -99,7 +100,8 @@ def test_bad_prompts(flags, words, model):
 
 @pytest.mark.parametrize("text, words", [
     ('{"qpos": [0]}', "qpos"), ('{"obs": [0, 0, 0]}', "obs"), ('{"qpos": [0, "a"]}', "qpos"),
-    ('{"speed": 1}', "qpos"), ("[1, 2]", "JSON"), ("", "JSON"), ('{"z": [1]}', "qpos")])
+    ('{"speed": 1}', "qpos"), ("[1, 2]", "JSON"), ("", "JSON"), ('{"z": [1]}', "qpos"),
+    ('{"qpos": [0, 0]} {"qvel": [9, 9]}', "JSON")])
 def test_goals_of_other_dimensions(text, words, model, tmp_path):
   (tmp_path / "goal.json").write_text(text)
   sentence = refused("prompt", model, "--goal", tmp_path / "goal.json")
@@ -122,6 +124,8 @@ def test_models_of_other_domains_or_without_states(model, tmp_path):
   path = tmp_path / "other.safetensors"
   save_file(tensors, path, metadata={**metadata, "env": "walker"})
   assert "walker" in refused("prompt", path, "--reward", "1")
+  assert "state of a run" in refused("prompt", model.parent / "state.safetensors", "--reward", "1")
+  assert "Is a directory" in refused("prompt", model, "--z", tmp_path)
   bare = {name: x for name, x in tensors.items() if not name.startswith("prompt.")}
   save_file(bare, path, metadata=metadata)
   assert run("info", path).returncode == 0
