@@ -270,6 +270,9 @@ static int parse(SafeTensors *file, const void *bytes, size_t size) {
   for (int i = LENGTH_BYTES - 1; i >= 0; i--) length = length << 8 | p[i];
 
   size_t rest = size - LENGTH_BYTES;
+  if (!memcmp(bytes, "\x89HDF\r\n\x1a\n", LENGTH_BYTES)) {
+    return bfm_fail(BFM_BAD_FILE, "this is an HDF5 file, a dataset: a model is wanted here");
+  }
   if (length > rest || length > HEADER_MAX) {
     return bfm_fail(BFM_BAD_FILE,
                     "the header should have %" PRIu64

@@ -42,7 +42,7 @@ def test_policies_and_explorers(tmp_path):
   assert (info["kind"], info["env"], info["task"]) == ("policy", "point_mass", "easy")
   assert (info["obs_dim"], info["act_dim"], info["tasks"]) == (4, 2, 1) and info["step"] > 0
   assert info["config"]["algo"] == "td3"
-  assert all(name.startswith("pi.") for name in info["tensors"])
+  assert {name.split(".")[0] for name in info["tensors"]} == {"pi", "input"}
   info = json.loads(run("info", "--json", state).stdout)
   assert info["kind"] == "explorer" and (info["tasks"], info["envs"]) == (1, 2)
   text = run("info", policy, state).stdout
@@ -117,6 +117,10 @@ def test_other_files(tmp_path):
   refused("info", tmp_path / "nothing")
   data = write_dataset(tmp_path / "nan.h5", rows=200, actions=np.full((200, 2), np.nan))
   assert "NaN" in refused("info", data)
+
+
+def test_a_dataset_is_no_model(data):
+  assert "a dataset" in refused("prompt", data, "--reward", "x")
 
 
 def test_one_bad_file_among_good_ones(data, tmp_path):
