@@ -2,6 +2,7 @@
 
 #include "agents/config.h"
 
+#include <cjson/cJSON.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -158,4 +159,12 @@ int config_goal_columns(const Config *config, int64_t obs_dim, int32_t **out, in
   }
   *out = columns;
   return BFM_OK;
+}
+
+void config_machine(const char *device, int64_t threads, char out[MACHINE_SIZE]) {
+  cJSON *options = cJSON_CreateObject();
+  cJSON_AddStringToObject(options, "device", device);
+  cJSON_AddNumberToObject(options, "threads", (double)threads);
+  if (!cJSON_PrintPreallocated(options, out, MACHINE_SIZE, 0)) strcpy(out, "{}");
+  cJSON_Delete(options);
 }

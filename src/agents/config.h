@@ -39,4 +39,8 @@ int config_complete(Config *config);
 // the columns of a goal space, "0:4,7" → 0 1 2 3 7, into a malloc'ed array; empty text: NULL, 0
 int config_goal_columns(const Config *config, int64_t obs_dim, int32_t **columns, int64_t *count);
 
+// where an agent runs, as options to load it with: {"device": "cpu", "threads": 2}
+#define MACHINE_SIZE (6 * OPTION_TEXT_SIZE + 64)  // a character may take six in JSON
+void config_machine(const char *device, int64_t threads, char out[MACHINE_SIZE]);
+
 #endif

@@ -189,7 +189,8 @@ static int parse_term(Term *term, const char *text, size_t length) {
     int name = (int)(equals - text);
     while (name && isspace((unsigned char)text[name - 1])) name--;
     if (name >= (int)sizeof term->name) {
-      return bfm_fail(BFM_BAD_ARGUMENT, "an expression of a goal has at most %zu characters, not %d",
+      return bfm_fail(BFM_BAD_ARGUMENT,
+                      "an expression of a goal has at most %zu characters, not %d",
                       sizeof term->name - 1, name);
     }
     snprintf(term->name, sizeof term->name, "%.*s", name, text);

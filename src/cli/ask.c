@@ -29,11 +29,12 @@ static const struct argp_option options[] = {
     {0},
 };
 
-double ask_softmax(const char *arg, const struct argp_state *state) {
+double ask_softmax(const char *arg) {
   char *end;
   double softmax = strtod(arg, &end);
   if (*end || end == arg || !(softmax > 0) || isinf(softmax)) {
-    argp_error(state, "softmax must be a number above 0, not %s", arg);
+    exit(cli_fail(
+        bfm_fail(BFM_BAD_ARGUMENT, "softmax is \"%s\", but must be a number above 0", arg)));
   }
   return softmax;
 }
@@ -46,7 +47,7 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
     case KEY_GOAL: ask->goal = arg; return 0;
     case KEY_DEMO: ask->demo = arg; return 0;
     case KEY_Z: ask->z = arg; return 0;
-    case KEY_SOFTMAX: ask->softmax = ask_softmax(arg, state); return 0;
+    case KEY_SOFTMAX: ask->softmax = ask_softmax(arg); return 0;
     default: return ARGP_ERR_UNKNOWN;
   }
 }

@@ -17,7 +17,7 @@ typedef struct {
 extern const struct argp ask_argp;
 
 // the temperature of --softmax; what is none ends the program with a sentence
-double ask_softmax(const char *arg, const struct argp_state *state);
+double ask_softmax(const char *arg);
 
 // z [d] of what is asked; said: a sentence about it, may be empty
 int ask_z(const Ask *ask, bfm_agent *agent, int replica, float *z, char *said, size_t size);

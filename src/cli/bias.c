@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agents/config.h"
 #include "cli/cli.h"
 #include "cli/episodes.h"
 #include "core/progress.h"
@@ -144,8 +145,8 @@ static int measure_agent(Measure *m, bfm_agent *agent, const char *path) {
 
 static int measure(Measure *m) {
   const Arguments *a = m->arguments;
-  char options[OPTION_TEXT_SIZE + 64];
-  episodes_machine(&a->options, options, sizeof options);
+  char options[MACHINE_SIZE];
+  config_machine(a->options.device, a->options.threads, options);
   for (; m->turn < a->model_count; m->turn++) {
     bfm_agent *agent;
     TRY(bfm_agent_load(&agent, a->models[m->turn], options));

@@ -25,11 +25,6 @@ void episodes_table(Option table[EPISODE_ROWS], const char *episodes) {
   table[0].fallback = episodes;
 }
 
-void episodes_machine(const EpisodeOptions *options, char *out, size_t size) {
-  snprintf(out, size, "{\"device\": \"%s\", \"threads\": %ld}", options->device,
-           (long)options->threads);
-}
-
 int episodes_domain(char *env, size_t size, const char *of_model, const char *const *models,
                     int model) {
   const char *path = models[model];

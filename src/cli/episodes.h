@@ -19,9 +19,6 @@ void episodes_table(Option table[EPISODE_ROWS], const char *episodes);
 #define EPISODE_TASKS_HELP \
   "all (default), in (those of the datasets), new, or names and expressions with commas between"
 
-// options of an agent: where it acts
-void episodes_machine(const EpisodeOptions *options, char *out, size_t size);
-
 // of models[0 … model], the first says which domain it is: *env, empty before; the others must agree
 int episodes_domain(char *env, size_t size, const char *of_model, const char *const *models,
                     int model);

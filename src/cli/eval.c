@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agents/config.h"
 #include "cli/ask.h"
 #include "cli/cli.h"
 #include "cli/episodes.h"
@@ -40,7 +41,7 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
     case ARGP_KEY_INIT: flags_init(state, (Flags *const[]){&a->flags}, 1); return 0;
     case 't': a->tasks = arg; return 0;
     case KEY_RANDOM: a->random = 1; return 0;
-    case KEY_SOFTMAX: a->softmax = ask_softmax(arg, state); return 0;
+    case KEY_SOFTMAX: a->softmax = ask_softmax(arg); return 0;
     case KEY_Z: a->z = arg; return 0;
     case 'j': a->json = 1; return 0;
     case 'q': a->quiet = 1; return 0;
@@ -137,6 +138,11 @@ static int policy_act(void *context, int replica, int64_t rows, const float *obs
 static int evaluate_policy(Evaluation *e, const char *path, const SafeTensors *file,
                            const char *options) {
   const char *env = safetensors_metadata(file, "env");
+  const Arguments *a = e->arguments;
+  if (a->options.es || a->softmax > 0 || a->z) {
+    return bfm_fail(BFM_BAD_ARGUMENT,
+                    "%s is the policy of one task: it takes no --es, --softmax and --z", path);
+  }
   TRY(take_env(e, env ? env : "", safetensors_metadata(file, "task")));
   bfm_evaluation plan = plan_of(e);
   bfm_explorer *explorer;
@@ -155,8 +161,8 @@ static int evaluate_policy(Evaluation *e, const char *path, const SafeTensors *f
 }
 
 static int evaluate_model(Evaluation *e, const char *path) {
-  char options[OPTION_TEXT_SIZE + 64];
-  episodes_machine(&e->arguments->options, options, sizeof options);
+  char options[MACHINE_SIZE];
+  config_machine(e->arguments->options.device, e->arguments->options.threads, options);
   SafeTensors *file;
   TRY(safetensors_open(&file, path));
   const char *kind = safetensors_metadata(file, "bfm");

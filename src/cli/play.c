@@ -7,6 +7,7 @@
 #include "agents/agent.h"
 #include "cli/ask.h"
 #include "cli/cli.h"
+#include "core/newfile.h"
 #include "core/progress.h"
 #include "envs/domain.h"
 #include "view/film.h"
@@ -183,10 +184,9 @@ static void print_end(const Episode *e, const char *said, double prompted) {
 static int play(Episode *e) {
   const Arguments *a = e->arguments;
   const PlayOptions *o = &a->options;
-  char options[OPTION_TEXT_SIZE + 64], said[4096] = "";
+  char options[MACHINE_SIZE], said[4096] = "";
   double start = seconds_now();
-  snprintf(options, sizeof options, "{\"device\": \"%s\", \"threads\": %ld}", o->device,
-           (long)o->threads);
+  config_machine(o->device, o->threads, options);
   TRY(bfm_agent_load(&e->agent, a->model, options));
   const World *world;
   TRY(agent_open_world(e->agent, &world));
@@ -213,6 +213,9 @@ static int run(const Arguments *a) {
     return bfm_fail(BFM_BAD_ARGUMENT, "name the file to write: -o film.mp4 or -o strip.png%s%s",
                     a->path ? ", not " : "", a->path ? a->path : "");
   }
+  NewFile file;  // one that cannot be written is told before the episode
+  TRY(newfile_open(&file, a->path));
+  newfile_abandon(&file);
   const char *asked = a->ask.reward ? a->ask.reward : a->ask.task;
   Episode e = {.arguments = a, .score = a->score ? a->score : asked};
   cli_catch_signals();

@@ -81,8 +81,8 @@ static int read_record(const Training *t, cJSON **record) {
   const cJSON *name;
   cJSON_ArrayForEach(name, cJSON_GetObjectItem(*record, "data")) good &= cJSON_IsString(name);
   if (good) return BFM_OK;
-  return bfm_fail(BFM_BAD_FILE,
-                  "%s is damaged: it names no data files, checksum and settings", path);
+  return bfm_fail(BFM_BAD_FILE, "%s is damaged: it names no data files, checksum and settings",
+                  path);
 }
 
 // defaults, then what the run was begun with, then what is given now
@@ -302,12 +302,11 @@ static int make_watch(Training *t) {
                     .stop = t->plan.stop};
   enum { ON, OFF, BOTH };
   const Config *config = &t->agent->config;
-  char options[OPTION_TEXT_SIZE + 64];
+  char options[MACHINE_SIZE];
   plan.seed = config->seed;
   if (s->eval_es != ON || !config->es) plan.es[plan.es_count++] = 0;
   if (s->eval_es != OFF && config->es) plan.es[plan.es_count++] = config->es;
-  snprintf(options, sizeof options, "{\"device\": \"%s\", \"threads\": %" PRId64 "}",
-           config->device, config->threads);
+  config_machine(config->device, config->threads, options);
   plan.options = options;
   return watch_new(&t->watch, &plan, t->agent);
 }

@@ -145,15 +145,16 @@ typedef struct {
 } Ffmpeg;
 
 static int ffmpeg_start(Ffmpeg *ffmpeg, int width, int height, double rate, const char *path) {
-  char size[32], speed[32];
+  char size[32], speed[32], output[PATH_MAX + 8];
   int ends[2];
   snprintf(size, sizeof size, "%dx%d", width, height);
   snprintf(speed, sizeof speed, "%.6g", rate);
+  snprintf(output, sizeof output, "file:%s", path);  // a name may have a colon, or begin with -
   const char *const arguments[] = {
       "ffmpeg",     "-y",      "-loglevel", "error",   "-f",   "rawvideo", "-pix_fmt",
       "rgb24",      "-s",      size,        "-r",      speed,  "-i",       "pipe:0",
       "-c:v",       "libx264", "-pix_fmt",  "yuv420p", "-crf", "22",       "-movflags",
-      "+faststart", "-f",      "mp4",       path,      NULL};
+      "+faststart", "-f",      "mp4",       output,    NULL};
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends)) {
     return bfm_fail(BFM_IO, "cannot start ffmpeg: %s", strerror(errno));
   }
@@ -197,8 +198,9 @@ static int ffmpeg_end(const Ffmpeg *ffmpeg) {
   close(ffmpeg->socket);
   while (waitpid(ffmpeg->process, &result, 0) < 0 && errno == EINTR) continue;
   if (WIFEXITED(result) && WEXITSTATUS(result) == 0) return BFM_OK;
-  return bfm_fail(BFM_IO, "ffmpeg failed with status %d (is it built with libx264?)",
-                  WIFEXITED(result) ? WEXITSTATUS(result) : result);
+  return bfm_fail(
+      BFM_IO, "ffmpeg failed with status %d: is the disk full, or was it built without libx264?",
+      WIFEXITED(result) ? WEXITSTATUS(result) : result);
 }
 
 // the pictures of one in `every` states, one after the other

@@ -70,6 +70,8 @@ def test_policies_of_one_task(models, tmp_path):
   found = lines(models[0], policy, *SHORT, "--tasks", "x, y")
   assert [(line["model"], line["task"]) for line in found] == [
       (str(path), task) for path in (models[0], policy) for task in ("x", "y")]
+  assert "takes no --es" in refused("eval", policy, *SHORT, "--es", 4)
+  assert "--softmax" in refused("eval", policy, *SHORT, "--softmax", 1)
 
 
 def test_a_kept_prompt_is_measured_by_tasks(models, tmp_path):
@@ -99,6 +101,7 @@ def test_refusals(models, tmp_path):
   assert "tasks" in refused("eval", models[0], "--tusks", "in")
   assert "nowhere" in refused("eval", tmp_path / "nowhere")
   assert "model" in refused("eval")
+  assert """device 'a"b'""" in refused("eval", models[0], "--device", 'a"b')
   (tmp_path / "z.json").write_text('{"z": [1, 2]}')
   assert "8 numbers" in refused("eval", models[0], *SHORT, "--z", tmp_path / "z.json")
   assert "--softmax" in refused("eval", models[0], "--z", tmp_path / "z.json", "--softmax", 1)

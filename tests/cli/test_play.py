@@ -52,11 +52,11 @@ def test_what_a_person_reads(model, tmp_path):
 
 @pytest.mark.skipif(not shutil.which("ffmpeg"), reason="there is no ffmpeg")
 def test_a_film(model, tmp_path):
-  path = tmp_path / "film.mp4"
+  path = tmp_path / "a:film.mp4"
   process = run("play", model, "--task", "easy", *SMALL, "-o", path)
   assert process.returncode == 0, process.stderr
   assert path.read_bytes()[4:8] == b"ftyp"
-  assert os.listdir(tmp_path) == ["film.mp4"]
+  assert os.listdir(tmp_path) == ["a:film.mp4"]
 
 
 def test_without_ffmpeg(model, tmp_path):
@@ -80,5 +80,6 @@ def test_refusals(model, tmp_path):
   assert "easy" in refused("play", model, "--task", "eesy", "-o", tmp_path / "a.png")
   assert "pictures" in refused("play", model, "--task", "easy", *SMALL, "--width", 4000,
                                "--pictures", 6, "-o", tmp_path / "a.png")
-  refused("play", model, "--task", "easy", *SMALL, "-o", tmp_path / "no" / "a.png")
+  assert "No such file" in refused("play", model, "--task", "easy", "--steps", 1000000, "-o",
+                                   tmp_path / "no" / "a.png")
   assert not os.listdir(tmp_path)
