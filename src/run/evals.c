@@ -293,7 +293,11 @@ int evals_draw(const char *const *folders, int count, const char *path) {
   int status = c.logs && c.panels ? BFM_OK : bfm_fail(BFM_NO_MEMORY, "no memory for curves");
   for (int i = 0; i < count && !status; i++) {
     struct stat about;
-    int file = !stat(folders[i], &about) && S_ISREG(about.st_mode);
+    if (stat(folders[i], &about)) {
+      status = bfm_fail(BFM_IO, "cannot open %s: %s", folders[i], strerror(errno));
+      break;
+    }
+    int file = S_ISREG(about.st_mode);
     status = file ? read_collector(&c.logs[i], folders[i])
                   : evals_read(&c.logs[i], folders[i], INT64_MAX);
     if (!status && !c.logs[i].count) {

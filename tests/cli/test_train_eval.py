@@ -85,6 +85,7 @@ def test_curves_are_drawn(watched, tmp_path):
   assert process.returncode == 0, process.stderr
   assert (tmp_path / "both.svg").exists() and (tmp_path / "both.png").exists()
   assert "no evaluations" in refused("plot", tmp_path, "-o", tmp_path / "x")
+  assert "No such file" in refused("plot", tmp_path / "nowhere", "-o", tmp_path / "x")
   log = tmp_path / "mood.log.jsonl"
   log.write_text('{"step": 1, "transitions": 128, "losses": {}}\n')
   assert "no returns" in refused("plot", log, "-o", tmp_path / "x")
