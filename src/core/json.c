@@ -1,4 +1,5 @@
-// JSON files.
+// JSON files. A file is read to its end: what follows the object is refused, since someone meant
+// something by it.
 
 #include "core/json.h"
 

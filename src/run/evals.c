@@ -1,5 +1,5 @@
-// eval.jsonl and its curves. A curve is what one run shows with one number of es actions; its
-// points are means over seeds, its band their standard deviation.
+// eval.jsonl, the returns in a collector's log, and their curves. A curve is what one run shows with
+// one number of es actions; its points are means over seeds, its band their standard deviation.
 
 #include "run/evals.h"
 

@@ -19,8 +19,8 @@ def test_help_of_a_command_lists_the_options_of_the_agent():
     assert word in text
 
 
-@pytest.mark.parametrize("command", ["collect", "data", "train", "prompt", "eval", "play", "export",
-                                     "plot", "paper", "info", "tasks", "names", "bench"])
+@pytest.mark.parametrize("command", ["collect", "data", "train", "prompt", "eval", "bias", "play",
+                                     "export", "plot", "paper", "info", "tasks", "names", "bench"])
 def test_help_fits_a_terminal(command):
   lines = run("help", command).stdout.splitlines()
   assert max(map(len, lines)) < 80
