@@ -184,16 +184,13 @@ static int run_collect(const Arguments *a) {
 }
 
 static const struct {
-  const char *name, *help;
+  const char *name;
   int (*run)(const Arguments *a);
 } benches[] = {
-    {"step", "training steps a second", run_step},
-    {"sim", "control steps a second, beside MuJoCo alone", run_sim},
-    {"reward", "rewards of 100,000 stored states", run_reward},
-    {"prompt", "100,000 states with rewards to z", run_prompt},
-    {"act", "observations to actions", run_act},
-    {"collect", "making data: transitions and updates a second", run_collect},
+    {"step", run_step},     {"sim", run_sim}, {"reward", run_reward},
+    {"prompt", run_prompt}, {"act", run_act}, {"collect", run_collect},
 };
+#define NAMES "step|sim|reward|prompt|act|collect"
 #define BENCH_COUNT ((int)(sizeof benches / sizeof *benches))
 
 static int run(const Arguments *a) {
@@ -202,11 +199,9 @@ static int run(const Arguments *a) {
     if (a->what && !strcmp(benches[i].name, a->what)) return benches[i].run(a);
     nearest_try(&nearest, benches[i].name);
   }
-  if (!a->what)
-    return bfm_fail(BFM_BAD_ARGUMENT,
-                    "name what to measure: bfm bench step|sim|reward|prompt|act|collect");
+  if (!nearest.best) return bfm_fail(BFM_BAD_ARGUMENT, "name what to measure: bfm bench " NAMES);
   return bfm_fail(BFM_BAD_ARGUMENT, "there is no bench \"%.64s\"; did you mean %s?", a->what,
-                  nearest.best ? nearest.best : benches[0].name);
+                  nearest.best);
 }
 
 int cli_bench(int argc, char **argv) {
@@ -220,7 +215,7 @@ int cli_bench(int argc, char **argv) {
   const struct argp argp = {
       own_options,
       parse,
-      "step|sim|reward|prompt|act|collect",
+      NAMES,
       "Measure how fast this machine is: step, the training step on random data; sim, control "
       "steps beside MuJoCo alone; reward, rewards of stored states; prompt, from rewards to z; "
       "act, from observations to actions; collect, making data of walker.\v"

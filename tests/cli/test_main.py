@@ -44,6 +44,7 @@ def test_version():
     (["train", "-o", "r"], "name a dataset"),
     (["bench"], "bfm bench step"),
     (["bench", "setp"], "did you mean step?"),
+    (["bench", "nonsense"], "bfm bench step"),
     (["info"], "name a file"),
 ])
 def test_refusals_are_one_sentence(arguments, part, tmp_path):
