@@ -10,7 +10,6 @@
 #include "agents/config.h"
 #include "cli/cli.h"
 #include "cli/episodes.h"
-#include "core/progress.h"
 #include "envs/domain.h"
 #include "run/evaluate.h"
 #include "view/plot.h"
@@ -60,19 +59,8 @@ typedef struct {
   int *run;         // [models] number of the run that a model is a seed of
   char **runs;      // their names
   int run_count;
-  Progress progress;
-  int turn;  // which of the models acts
+  Turns turns;
 } Measure;
-
-static int each(void *context, int64_t done, int64_t total) {
-  Measure *m = context;
-  int turns = m->arguments->model_count;
-  char note[64];
-  snprintf(note, sizeof note, "%d of %d", m->turn + 1, turns);
-  m->progress.total = turns * total;
-  progress_update(&m->progress, m->turn * total + done, turns > 1 ? note : NULL);
-  return cli_stop;
-}
 
 static int64_t episode_at(const Measure *m, int model, int task) {
   return ((int64_t)model * m->tasks.count + task) * m->arguments->options.episodes;
@@ -111,8 +99,8 @@ static int find_runs(Measure *m) {
 static int take_env(Measure *m, const char *env) {
   const Arguments *a = m->arguments;
   const Domain *domain;
-  TRY(episodes_domain(m->env, sizeof m->env, env, a->models, m->turn));
-  if (m->turn) return BFM_OK;
+  TRY(episodes_domain(m->env, sizeof m->env, env, a->models, m->turns.now));
+  if (m->turns.now) return BFM_OK;
   TRY(domain_find(&domain, env));
   TRY(tasklist_parse(&m->tasks, env, a->tasks ? a->tasks : "all"));
   m->steps = a->options.steps ? a->options.steps : domain->episode_steps;
@@ -137,9 +125,9 @@ static int measure_agent(Measure *m, bfm_agent *agent, const char *path) {
                                .es = (int)o->es,
                                .seed = (uint64_t)o->seed,
                                .threads = (int)o->threads,
-                               .each = each,
-                               .context = m};
-  int64_t at = episode_at(m, m->turn, 0);
+                               .each = turns_each,
+                               .context = &m->turns};
+  int64_t at = episode_at(m, m->turns.now, 0);
   return evaluate_bias(agent, &plan, m->returns + at, m->bias + at * m->steps);
 }
 
@@ -147,10 +135,10 @@ static int measure(Measure *m) {
   const Arguments *a = m->arguments;
   char options[MACHINE_SIZE];
   config_machine(a->options.device, a->options.threads, options);
-  for (; m->turn < a->model_count; m->turn++) {
+  for (; m->turns.now < a->model_count; m->turns.now++) {
     bfm_agent *agent;
-    TRY(bfm_agent_load(&agent, a->models[m->turn], options));
-    int status = measure_agent(m, agent, a->models[m->turn]);
+    TRY(bfm_agent_load(&agent, a->models[m->turns.now], options));
+    int status = measure_agent(m, agent, a->models[m->turns.now]);
     bfm_agent_free(agent);
     TRY(status);
   }
@@ -280,14 +268,14 @@ static int draw(const Measure *m, const char *path) {
 }
 
 static int run(const Arguments *a) {
-  Measure m = {.arguments = a};
+  Measure m = {.arguments = a, .turns.count = a->model_count};
   char path[PATH_MAX];
   if (a->path) TRY(plot_stem(a->path, path, sizeof path));
   cli_catch_signals();
   int status = find_runs(&m);
-  progress_start(&m.progress, "bias", "steps", 0, 1, a->quiet);
+  progress_start(&m.turns.progress, "bias", "steps", 0, 1, a->quiet);
   if (!status) status = measure(&m);
-  progress_end(&m.progress);
+  progress_end(&m.turns.progress);
   if (!status && a->json) print_json(&m);
   if (!status && !a->json) print_table(&m);
   if (!status && a->path) status = draw(&m, path);

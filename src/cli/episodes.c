@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "core/status.h"
+#include "cli/cli.h"
 
 #define AT(field) offsetof(EpisodeOptions, field)
 
@@ -23,6 +23,15 @@ static const Option rows[EPISODE_ROWS] = {
 void episodes_table(Option table[EPISODE_ROWS], const char *episodes) {
   memcpy(table, rows, sizeof rows);
   table[0].fallback = episodes;
+}
+
+int turns_each(void *context, int64_t done, int64_t total) {
+  Turns *t = context;
+  char note[64];
+  snprintf(note, sizeof note, "%d of %d", t->now + 1, t->count);
+  t->progress.total = t->count * total;
+  progress_update(&t->progress, t->now * total + done, t->count > 1 ? note : NULL);
+  return cli_stop;
 }
 
 int episodes_domain(char *env, size_t size, const char *of_model, const char *const *models,

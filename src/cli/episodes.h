@@ -5,6 +5,7 @@
 #define BFM_CLI_EPISODES_H
 
 #include "core/options.h"
+#include "core/progress.h"
 #include "run/tasklist.h"
 
 typedef struct {
@@ -18,6 +19,15 @@ void episodes_table(Option table[EPISODE_ROWS], const char *episodes);
 
 #define EPISODE_TASKS_HELP \
   "all (default), in (those of the datasets), new, or names and expressions with commas between"
+
+// models act one after the other; the progress line is that of all
+typedef struct {
+  Progress progress;
+  int now, count;  // which of so many acts
+} Turns;
+
+// what an evaluation calls after every control step; its context is a Turns
+int turns_each(void *context, int64_t done, int64_t total);
 
 // of models[0 … model], the first says which domain it is: *env, empty before; the others must agree
 int episodes_domain(char *env, size_t size, const char *of_model, const char *const *models,

@@ -8,7 +8,6 @@
 #include "cli/ask.h"
 #include "cli/cli.h"
 #include "cli/episodes.h"
-#include "core/progress.h"
 #include "data/safetensors.h"
 #include "run/d4rl.h"
 #include "run/evaluate.h"
@@ -58,18 +57,8 @@ typedef struct {
   char env[64];
   TaskList tasks;
   double *returns;  // [models, or one more for random actions, tasks, episodes]
-  Progress progress;
-  int turn, turns;  // which of the models is evaluated
+  Turns turns;
 } Evaluation;
-
-static int each(void *context, int64_t done, int64_t total) {
-  Evaluation *e = context;
-  char note[64];
-  snprintf(note, sizeof note, "%d of %d", e->turn + 1, e->turns);
-  e->progress.total = e->turns * total;
-  progress_update(&e->progress, e->turn * total + done, e->turns > 1 ? note : NULL);
-  return cli_stop;
-}
 
 static bfm_evaluation plan_of(Evaluation *e) {
   const EpisodeOptions *o = &e->arguments->options;
@@ -81,8 +70,8 @@ static bfm_evaluation plan_of(Evaluation *e) {
                           .seed = (uint64_t)o->seed,
                           .softmax = e->arguments->softmax,
                           .threads = (int)o->threads,
-                          .each = each,
-                          .context = e};
+                          .each = turns_each,
+                          .context = &e->turns};
 }
 
 static double *returns_of(const Evaluation *e, int model, int task) {
@@ -92,8 +81,8 @@ static double *returns_of(const Evaluation *e, int model, int task) {
 // the first model says which domain it is, and a policy for which task
 static int take_env(Evaluation *e, const char *env, const char *task) {
   const Arguments *a = e->arguments;
-  TRY(episodes_domain(e->env, sizeof e->env, env, a->models, e->turn));
-  if (e->turn) return BFM_OK;
+  TRY(episodes_domain(e->env, sizeof e->env, env, a->models, e->turns.now));
+  if (e->turns.now) return BFM_OK;
   TRY(tasklist_parse(&e->tasks, env, a->tasks ? a->tasks : task ? task : "all"));
   size_t count = (size_t)(a->model_count + 1) * e->tasks.count * a->options.episodes;
   e->returns = calloc(count, sizeof *e->returns);
@@ -122,7 +111,7 @@ static int evaluate_agent(Evaluation *e, const char *path, const char *options) 
   }
   if (!status && e->arguments->z) status = read_z(e, agent, &z);
   plan.z = z;
-  if (!status) status = bfm_agent_evaluate(agent, &plan, returns_of(e, e->turn, 0));
+  if (!status) status = bfm_agent_evaluate(agent, &plan, returns_of(e, e->turns.now, 0));
   free(z);
   bfm_agent_free(agent);
   return status;
@@ -155,7 +144,7 @@ static int evaluate_policy(Evaluation *e, const char *path, const SafeTensors *f
                  .obs_dim = sizes.obs_dim,
                  .act_dim = sizes.act_dim,
                  .replicas = 1};
-  int status = evaluate(&actor, &plan, returns_of(e, e->turn, 0));
+  int status = evaluate(&actor, &plan, returns_of(e, e->turns.now, 0));
   bfm_explorer_free(explorer);
   return status;
 }
@@ -174,9 +163,10 @@ static int evaluate_model(Evaluation *e, const char *path) {
 
 static int evaluate_all(Evaluation *e) {
   const Arguments *a = e->arguments;
-  for (; e->turn < a->model_count; e->turn++) TRY(evaluate_model(e, a->models[e->turn]));
+  for (; e->turns.now < a->model_count; e->turns.now++)
+    TRY(evaluate_model(e, a->models[e->turns.now]));
   bfm_evaluation plan = plan_of(e);
-  return a->random ? evaluate_random(e->env, &plan, returns_of(e, e->turn, 0)) : BFM_OK;
+  return a->random ? evaluate_random(e->env, &plan, returns_of(e, e->turns.now, 0)) : BFM_OK;
 }
 
 // ---------------------------------- what a person sees -------------------------------------------
@@ -195,7 +185,7 @@ static int has_scores(const Evaluation *e) { return !isnan(d4rl_score(e->env, 0)
 
 static void print_json(const Evaluation *e) {
   const EpisodeOptions *o = &e->arguments->options;
-  for (int m = 0; m < e->turns; m++) {
+  for (int m = 0; m < e->turns.count; m++) {
     for (int t = 0; t < e->tasks.count; t++) {
       const double *returns = returns_of(e, m, t);
       double mean, std;
@@ -291,11 +281,11 @@ static int run(const Arguments *a) {
   if (a->z && a->softmax > 0) {
     return bfm_fail(BFM_BAD_ARGUMENT, "--softmax is for prompts by tasks, which --z replaces");
   }
-  Evaluation e = {.arguments = a, .turns = a->model_count + a->random};
+  Evaluation e = {.arguments = a, .turns.count = a->model_count + a->random};
   cli_catch_signals();
-  progress_start(&e.progress, "eval", "steps", 0, 1, a->quiet);
+  progress_start(&e.turns.progress, "eval", "steps", 0, 1, a->quiet);
   int status = evaluate_all(&e);
-  progress_end(&e.progress);
+  progress_end(&e.turns.progress);
   if (!status && a->json) print_json(&e);
   if (!status && !a->json) print_table(&e);
   tasklist_free(&e.tasks);
