@@ -47,8 +47,6 @@ static const Option own_options[] = {
      "files of policies to act with, a.safetensors,b.safetensors"},
     {"updates", OPTION_REAL, offsetof(CollectOptions, updates), "0", 0, 1000, NULL,
      "of a learner for each step of an environment of its own; 0: 0.31, rnd 0.05"},
-    {"episode-steps", OPTION_INT, offsetof(CollectOptions, episode_steps), "0", 0, 1e9, NULL,
-     "of learners, at most; 0: humanoid 200, others as long as the domain's"},
     {"until", OPTION_REAL, offsetof(CollectOptions, until), "inf", 0, 0, NULL,
      "stop when the learners' returns reach this"},
     {"eval-every", OPTION_INT, offsetof(CollectOptions, eval_every), "0", 0, 1e12, NULL,
@@ -117,17 +115,13 @@ void collect_path_beside(const char *data, const char *name, char *out, size_t s
 
 // ---------------------------------- simulating ---------------------------------------------------
 
-// learners' first episodes end one after the other, so that later ones begin so too; those that are
-// shorter than the domain's end here ever after
-static void cut_episodes(Collection *c) {
+// learners' first episodes end one after the other, so that later ones begin so too
+static void stagger(Collection *c) {
   int64_t length = c->sizes.episode_steps, done = c->at + 1 - c->began;
-  int64_t shorter = c->options.episode_steps;
-  if (shorter && shorter < length) length = shorter;
-  else if (done >= length) return;
-  if (!c->crew.learner) return;
+  if (!c->crew.learner || done >= length) return;
   for (int i = 0; i < c->n; i++) {
-    int64_t ahead = i % c->crew.envs * length / c->crew.envs;
-    if ((done + ahead) % length == 0 && !c->moment.ended[i]) c->moment.ended[i] = BFM_ENDED_TIME;
+    int64_t turn = length - i % c->crew.envs * length / c->crew.envs;
+    if (done == turn && !c->moment.ended[i]) c->moment.ended[i] = BFM_ENDED_TIME;
   }
 }
 
@@ -139,7 +133,7 @@ static int step(Collection *c) {
   TRY(crew_simulate(&c->crew, c->env, m->actions, m->rewards));
   bfm_env_obs(c->env, m->next_obs);
   bfm_env_ended(c->env, m->ended);
-  cut_episodes(c);
+  stagger(c);
 
   double now = seconds_now();
   int any = 0;

@@ -16,7 +16,7 @@
 
 typedef struct {
   int with;  // row of the table of crews
-  int64_t steps, envs, hold, seed, threads, episode_steps, eval_every, eval_episodes, train_steps;
+  int64_t steps, envs, hold, seed, threads, eval_every, eval_episodes, train_steps;
   double updates, until;
   char task[OPTION_TEXT_SIZE], model[OPTION_TEXT_SIZE];
   ExplorerOptions learner;

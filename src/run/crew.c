@@ -122,18 +122,6 @@ static int add_agents(Crew *c) {
                                                       : add_agent(c, kind->name, task);
 }
 
-// a humanoid that has fallen earns nothing: most of 1000 steps would teach nothing
-static const struct {
-  const char *env;
-  int64_t steps;
-} short_episodes[] = {{"humanoid", 200}, {NULL, 0}};
-
-static int64_t usual_episode(const char *env) {
-  int i = 0;
-  while (short_episodes[i].env && strcmp(short_episodes[i].env, env)) i++;
-  return short_episodes[i].steps;
-}
-
 int crew_choose(Crew *c, const char *env_name, CollectOptions *options, int envs_given) {
   *c = (Crew){.kind = &crew_kinds[options->with], .env_name = env_name, .options = options};
   if (c->kind->levels) TRY(d4rl_check(env_name, c->kind->name));
@@ -146,7 +134,6 @@ int crew_choose(Crew *c, const char *env_name, CollectOptions *options, int envs
   }
   c->envs = (int)options->envs / c->agents;
   if (options->updates == 0) options->updates = c->kind->updates;
-  if (options->episode_steps == 0) options->episode_steps = usual_episode(env_name);
   if (c->kind->learners && c->kind->levels && isinf(options->until)) {
     options->until = d4rl_return(env_name, 0);
   }

@@ -55,24 +55,6 @@ def test_mood_has_an_agent_for_each_task(tmp_path):
   assert len(last["losses"]["critic"]) == 4 and last["updates"] > 100 and 0 < last["simulator"] < 1
 
 
-def test_episodes_of_learners_are_cut(tmp_path):
-  path = tmp_path / "data.h5"
-  collect("point_mass", path, "--with", "td3", "--envs", 2, "--steps", 500, "--episode-steps", 100)
-  tables, _ = read(path)
-  # the first of the second environment is half as long; nothing terminates
-  starts, lengths = np.unique(tables["episode"], return_counts=True)
-  assert starts.tolist() == [0, 1, 101, 200, 301, 400]
-  assert lengths.tolist() == [100, 50, 100, 100, 100, 50]
-  assert tables["timeouts"].sum() == 6 and not tables["terminals"].any()
-
-
-def test_humanoids_do_not_lie_around_for_long(tmp_path):
-  collect("humanoid", tmp_path / "data.h5", "--with", "td3", "--task", "stand", "--envs", 1,
-          "--steps", 2, "--eval-episodes", 1, "--eval-every", 1000)
-  _, notes = read(tmp_path / "data.h5")
-  assert json.loads(notes["options"])["episode-steps"] == 200
-
-
 def test_rnd_seeks_without_rewards(tmp_path):
   collect("point_mass", tmp_path / "data.h5", "--with", "rnd", "--envs", 4, "--steps", 1500,
           "--eval-every", 500)
