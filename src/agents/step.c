@@ -447,6 +447,7 @@ int agent_set_lr(bfm_agent *a, double lr) {
 int bfm_agent_train(bfm_agent *a, int64_t steps, float *losses) {
   if (!a->data_count)
     return bfm_fail(BFM_BAD_ARGUMENT, "no data to train on: bfm_agent_set_data first");
+  if (steps < 0) return bfm_fail(BFM_BAD_ARGUMENT, "steps must be 0 or more, not %ld", (long)steps);
   int64_t pool = a->config.z_pool;
   for (int64_t end = a->step + steps; a->step < end;) {
     int64_t run = end - a->step;

@@ -196,9 +196,11 @@ def test_auto_regressive_features_need_z():
   assert make(algo="fb", blocks=1).B(np.zeros((2, OBS))).shape == (2, 8)
 
 
-def test_training_needs_data():
+def test_training_needs_data_and_steps():
   with pytest.raises(bfm.Error, match="data"):
     make().train(1)
+  with pytest.raises(bfm.ArgumentError, match="-1"):
+    with_data(make()).train(-1)
 
 
 def test_replicas_are_counted_from_zero():
