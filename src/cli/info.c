@@ -202,20 +202,27 @@ static int safetensors_info(const char *path, cJSON *info) {
 
 // ---------------------------------- any file -----------------------------------------------------
 
-static int file_info(const char *path, cJSON *info) {
-  static const char hdf5[8] = "\x89HDF\r\n\x1a\n";
+static int is_hdf5(const char *path) {
+  static const char magic[8] = "\x89HDF\r\n\x1a\n";
   char head[8] = "";
-  struct stat about;
-  const char *dot = strrchr(path, '.');
-  int is_npz = dot && !strcmp(dot, ".npz"),
-      is_folder = !stat(path, &about) && S_ISDIR(about.st_mode);
   FILE *file = fopen(path, "rb");
-  if (!file) return bfm_fail(BFM_IO, "cannot open %s: %s", path, strerror(errno));
-  size_t n = fread(head, 1, sizeof head, file);
-  fclose(file);
+  size_t n = file ? fread(head, 1, sizeof head, file) : 0;
+  if (file) fclose(file);
+  return n == sizeof head && !memcmp(head, magic, sizeof head);
+}
+
+// of what is neither a file nor a folder nothing is read: a pipe may never answer
+static int file_info(const char *path, cJSON *info) {
+  struct stat about;
+  if (stat(path, &about)) return bfm_fail(BFM_IO, "cannot open %s: %s", path, strerror(errno));
+  if (!S_ISREG(about.st_mode) && !S_ISDIR(about.st_mode)) {
+    return bfm_fail(BFM_IO, "%s is not a regular file", path);
+  }
+  const char *dot = strrchr(path, '.');
+  int is_npz = dot && !strcmp(dot, ".npz");
   cJSON_AddStringToObject(info, "file", path);
-  int is_hdf5 = n == sizeof head && !memcmp(head, hdf5, sizeof head);
-  return is_hdf5 || is_npz || is_folder ? dataset_info(path, info) : safetensors_info(path, info);
+  return S_ISDIR(about.st_mode) || is_npz || is_hdf5(path) ? dataset_info(path, info)
+                                                           : safetensors_info(path, info);
 }
 
 static void print_range(const char *name, Range range) {

@@ -3,8 +3,6 @@
 
 #include "data/hdf5.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -12,6 +10,8 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "core/oldfile.h"
 
 // at the end of the process HDF5 would write what it still holds; after a failed write it holds
 // ruins and dies of them. Everything here is closed where it was opened: nothing is left to do
@@ -28,12 +28,10 @@ void hdf5_restore(Hdf5Errors errors) { H5Eset_auto2(H5E_DEFAULT, errors.print, e
 
 int hdf5_open(hid_t *file, const char *path) {
   *file = H5I_INVALID_HID;
-  struct stat info;
-  int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-  if (fd < 0) return bfm_fail(BFM_IO, "cannot open %s: %s", path, strerror(errno));
-  int regular = !fstat(fd, &info) && S_ISREG(info.st_mode);
+  int fd;
+  size_t size;
+  TRY(oldfile_open(path, &fd, &size));
   close(fd);
-  if (!regular) return bfm_fail(BFM_IO, "%s is not a regular file", path);
   if (H5Fis_hdf5(path) <= 0) return bfm_fail(BFM_BAD_FILE, "%s is not an HDF5 file", path);
 
   *file = H5Fopen(path, H5F_ACC_RDONLY, H5P_DEFAULT);

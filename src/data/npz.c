@@ -3,12 +3,14 @@
 
 #include "data/npz.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <zlib.h>
+
+#include "core/oldfile.h"
 
 #define END_SIZE 22    // of the record that ends a zip file, without its comment
 #define ENTRY_SIZE 46  // of an entry of the directory, without its name
@@ -220,7 +222,8 @@ static int read_header(const uint8_t *bytes, uint64_t size, Array *array) {
     if (!strncmp(type, types[array->type].name, 5)) break;
   }
   if (array->type == TYPE_COUNT) {
-    return bfm_fail(BFM_BAD_FILE, "an array has numbers of type %.12s, which is not read", type);
+    return bfm_fail(BFM_BAD_FILE, "an array has numbers of type %.*s, which is not read",
+                    (int)strcspn(type, ","), type);
   }
   TRY(read_shape(value_of(header, "'shape':"), array));
   if (strncmp(value_of(header, "'fortran_order':"), "False", 5) && array->columns != 1) {
@@ -299,18 +302,19 @@ int npz_parse(Npz **npz, const void *bytes, size_t size) {
 
 int npz_open(Npz **npz, const char *path) {
   *npz = NULL;
-  FILE *file = fopen(path, "rb");
-  if (!file) return bfm_fail(BFM_IO, "cannot open %s: %s", path, strerror(errno));
-  long size = fseek(file, 0, SEEK_END) ? -1 : ftell(file);
-  uint8_t *bytes = size < 0 || size == INT64_MAX ? NULL : malloc((size_t)size + 1);
-  rewind(file);
-  int good = bytes && fread(bytes, 1, (size_t)size, file) == (size_t)size;
-  fclose(file);
-  if (!good) {
-    free(bytes);
-    return bfm_fail(BFM_IO, "cannot read %s", path);
+  int fd;
+  size_t size, done = 0;
+  TRY(oldfile_open(path, &fd, &size));
+  uint8_t *bytes = malloc(size + 1);
+  for (ssize_t n; bytes && done < size; done += (size_t)n) {
+    if ((n = read(fd, bytes + done, size - done)) <= 0) break;
   }
-  int status = make(npz, bytes, (size_t)size);
+  close(fd);
+  if (!bytes || done < size) {
+    free(bytes);
+    return bfm_fail(BFM_IO, "cannot read %s: %zu of its %zu bytes came", path, done, size);
+  }
+  int status = make(npz, bytes, size);
   return status ? bfm_fail_prefix(status, "%s: ", path) : BFM_OK;
 }
 

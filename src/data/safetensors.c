@@ -6,16 +6,15 @@
 
 #include <cjson/cJSON.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/newfile.h"
+#include "core/oldfile.h"
 
 #define LENGTH_BYTES 8
 #define HEADER_MAX ((uint64_t)100000000)  // the limit of the format's own implementation
@@ -299,29 +298,18 @@ int safetensors_parse(SafeTensors **file, const void *bytes, size_t size) {
   return status;
 }
 
-static int map_file(int fd, const char *path, void **map, size_t *size) {
-  struct stat info;
-  if (fstat(fd, &info)) return bfm_fail(BFM_IO, "cannot read %s: %s", path, strerror(errno));
-  if (!S_ISREG(info.st_mode)) return bfm_fail(BFM_IO, "%s is not a regular file", path);
-  if (info.st_size == 0) return bfm_fail(BFM_BAD_FILE, "%s is empty", path);
-  *size = (size_t)info.st_size;
-  *map = mmap(NULL, *size, PROT_READ, MAP_PRIVATE, fd, 0);
-  if (*map == MAP_FAILED) return bfm_fail(BFM_IO, "cannot read %s: %s", path, strerror(errno));
-  return BFM_OK;
-}
-
 int safetensors_open(SafeTensors **file, const char *path) {
   *file = NULL;
-  // not to wait for the other end when the path is a pipe
-  int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-  if (fd < 0) return bfm_fail(BFM_IO, "cannot open %s: %s", path, strerror(errno));
-  void *map = NULL;
-  size_t size = 0;
-  int status = map_file(fd, path, &map, &size);
+  int fd;
+  size_t size;
+  TRY(oldfile_open(path, &fd, &size));
+  void *map = size ? mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0) : NULL;
+  int error = errno;
   close(fd);
-  if (status) return status;
+  if (!map) return bfm_fail(BFM_BAD_FILE, "%s is empty", path);
+  if (map == MAP_FAILED) return bfm_fail(BFM_IO, "cannot read %s: %s", path, strerror(error));
 
-  status = safetensors_parse(file, map, size);
+  int status = safetensors_parse(file, map, size);
   if (status) {
     munmap(map, size);
     return bfm_fail_prefix(status, "%s: ", path);

@@ -1,5 +1,6 @@
 """Datasets of every layout read back exactly, bad ones refused, and bfm data."""
 import json
+import os
 import zipfile
 
 import h5py
@@ -346,6 +347,11 @@ def test_folders_and_archives_that_are_none(tmp_path):
   with zipfile.ZipFile(tmp_path / "x.npz", "w") as file:
     file.writestr("observation.npy", "hello, this is no array")
   assert "no array" in refused("info", tmp_path)
+
+
+def test_a_pipe_among_archives_is_not_waited_for(tmp_path):
+  os.mkfifo(tmp_path / "a.npz")
+  assert "not a regular file" in refused("info", tmp_path)
 
 
 def test_damaged_archives(tmp_path):

@@ -1,5 +1,6 @@
 """bfm info and bfm bench: what they say of sound files, and that they trust no other."""
 import json
+import os
 
 import numpy as np
 import pytest
@@ -115,6 +116,8 @@ def test_other_files(tmp_path):
   assert "text" in refused("info", tmp_path / "text")
   refused("info", tmp_path)
   refused("info", tmp_path / "nothing")
+  os.mkfifo(tmp_path / "pipe")
+  assert "not a regular file" in refused("info", tmp_path / "pipe")
   data = write_dataset(tmp_path / "nan.h5", rows=200, actions=np.full((200, 2), np.nan))
   assert "NaN" in refused("info", data)
 
