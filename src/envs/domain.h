@@ -28,9 +28,12 @@ typedef struct {
   const char *name, *help;
   const char *file;  // below the folder of models
   int obs_dim;
+  // numbers of a goal, the last of an observation, which else is qpos: D4RL's files have one, here
+  // it is zero. 0: observations are no such thing
+  int goal_dim;
   int substeps;       // physics steps of one control step
   int episode_steps;  // control steps of an episode
-  int scaled;         // actions in [-1, 1] stand for the controls' ranges
+  int scaled;         // actions in [-1, 1] stand for the controls' ranges, or for what control says
   const char *camera;
   const Alias *aliases;           // names of this domain for rewards
   ModelName names[DOMAIN_NAMES];  // become World.ids, in this order
@@ -41,15 +44,20 @@ typedef struct {
   void (*reset)(const World *world, mjData *data, Draws *draw);
   // after data is computed up to velocities
   void (*observe)(const World *world, const mjData *data, double *obs);
+  // set the controls of an action, before a step. NULL: they are the action
+  void (*control)(const World *world, mjData *data, const double *action);
+  // note in data->userdata, after a step, what step_reward needs of the past. NULL: nothing
+  void (*remember)(const World *world, mjData *data);
   // whether the state ends the episode. NULL: only time does
   int (*terminated)(const World *world, const mjData *data);
-  // reward of the step that led from qpos to data, for domains whose own reward compares the two.
-  // NULL: all rewards are expressions
-  double (*step_reward)(const World *world, const mjData *data, const double *qpos);
+  // reward of the step that led from qpos to data, for domains whose known tasks pay for more than
+  // a state. NULL: all rewards are expressions
+  double (*step_reward)(const World *world, const mjData *data, const double *qpos,
+                        const char *task);
 } Domain;
 
 extern const Domain walker_domain, cheetah_domain, quadruped_domain, humanoid_domain, jaco_domain,
-    point_mass_domain, halfcheetah_domain, hopper_domain, walker2d_domain;
+    point_mass_domain, halfcheetah_domain, hopper_domain, walker2d_domain, kitchen_domain;
 
 // the row with this name; an unknown name suggests the nearest one
 int domain_find(const Domain **domain, const char *name);

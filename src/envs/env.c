@@ -23,11 +23,14 @@ typedef struct {
 #define COMPILED_MAX 128
 #define GROUPS_MAX 64
 
-// what rewards are wanted: one expression for each of some equal groups of environments. NULL: the
-// domain's own reward of steps
+// what rewards are wanted: for each of some equal groups of environments an expression, or a task
+// that the domain's own reward of steps pays
 typedef struct {
   int groups;  // 0: none are
-  Compiled *compiled[GROUPS_MAX];
+  struct {
+    Compiled *compiled;
+    const Task *task;  // NULL: compiled is
+  } of[GROUPS_MAX];
 } Question;
 
 struct bfm_env {
@@ -131,8 +134,7 @@ static int compile(bfm_env *env, const char *text, Compiled **out) {
 }
 
 static int same(const Question *a, const Question *b) {
-  size_t bytes = a->groups * sizeof *a->compiled;
-  return a->groups == b->groups && !memcmp(a->compiled, b->compiled, bytes);
+  return a->groups == b->groups && !memcmp(a->of, b->of, a->groups * sizeof *a->of);
 }
 
 static int understand(bfm_env *env, const char *const *texts, int groups, Question *question) {
@@ -144,12 +146,15 @@ static int understand(bfm_env *env, const char *const *texts, int groups, Questi
     env->asked.groups = env->known.groups = 0;
     while (env->compiled_count) compiled_free(&env->compiled[--env->compiled_count]);
   }
+  const Domain *domain = env->world->domain;
   question->groups = groups;
   for (int g = 0; g < groups; g++) {
-    const Task *task = task_find(env->world->domain->name, texts[g]);
-    question->compiled[g] = NULL;
-    if (task && !task->expression) continue;
-    TRY(compile(env, task ? task->expression : texts[g], &question->compiled[g]));
+    const Task *task = task_find(domain->name, texts[g]);
+    int by_step = task && task->kind == TASK_KNOWN && domain->step_reward;
+    question->of[g].compiled = NULL;
+    question->of[g].task = by_step ? task : NULL;
+    if (by_step) continue;
+    TRY(compile(env, task ? task->expression : texts[g], &question->of[g].compiled));
   }
   return BFM_OK;
 }
@@ -158,7 +163,7 @@ static int understand(bfm_env *env, const char *const *texts, int groups, Questi
 static int stage_of(const Question *question) {
   int latest = 0;
   for (int g = 0; g < question->groups; g++) {
-    const Compiled *compiled = question->compiled[g];
+    const Compiled *compiled = question->of[g].compiled;
     int stage = compiled ? reward_stage(compiled->original) : 0;
     if (stage > latest) latest = stage;
   }
@@ -195,9 +200,10 @@ static void read_reward(const World *world, mjData *data, int i, const double *q
                         void *context) {
   Asked *asked = context;
   int group = i / (asked->env->n / asked->question.groups);
-  Compiled *compiled = asked->question.compiled[group];
-  if (!compiled) {
-    asked->out[i] = world->domain->step_reward(world, data, qpos);
+  Compiled *compiled = asked->question.of[group].compiled;
+  const Task *task = asked->question.of[group].task;
+  if (task) {
+    asked->out[i] = world->domain->step_reward(world, data, qpos, task->name);
     return;
   }
   Reward *reward = take(asked, compiled);

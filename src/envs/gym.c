@@ -32,7 +32,9 @@ static void cheetah_observe(const World *world, const mjData *data, double *obs)
   observe_within(world, data, obs, mjMAXVAL);
 }
 
-static double cheetah_reward(const World *world, const mjData *data, const double *qpos) {
+static double cheetah_reward(const World *world, const mjData *data, const double *qpos,
+                             const char *task) {
+  (void)task;
   return reward(world, data, qpos, 0, 0.1);
 }
 
@@ -63,7 +65,9 @@ static void upright_observe(const World *world, const mjData *data, double *obs)
   observe_within(world, data, obs, 10);
 }
 
-static double upright_reward(const World *world, const mjData *data, const double *qpos) {
+static double upright_reward(const World *world, const mjData *data, const double *qpos,
+                             const char *task) {
+  (void)task;
   return reward(world, data, qpos, 1, 1e-3);
 }
 

@@ -123,6 +123,10 @@ static void set_one(const mjModel *model, mjData *data, int i, void *context) {
 
 static void set_controls(const World *world, mjData *data, const double *action) {
   const mjModel *model = world->model;
+  if (world->domain->control) {
+    world->domain->control(world, data, action);
+    return;
+  }
   for (int u = 0; u < model->nu; u++) {
     double lo = model->actuator_ctrlrange[2 * u], hi = model->actuator_ctrlrange[2 * u + 1];
     double control = world->domain->scaled ? lo + (action[u] + 1) / 2 * (hi - lo) : action[u];
@@ -179,6 +183,7 @@ static void step_one(const mjModel *model, mjData *data, int i, void *context) {
     sim->stepped[i] = 0;
     return;
   }
+  if (domain->remember) domain->remember(world, data);
   mju_copy(obs_of(sim, i), obs, domain->obs_dim);
   sim->steps[i]++;
   sim->first[i] = !sim->stepped[i];
@@ -201,6 +206,7 @@ static void read_one(const mjModel *model, mjData *data, int i, void *context) {
     mju_copy(data->ctrl, control, model->nu);
     control_step(world, data, sim->first[i]);
     mj_step1(model, data);
+    if (world->domain->remember) world->domain->remember(world, data);
   }
   sim->read(world, data, i, before_of(sim, i) + sim->qpos_at, sim->context);
 }

@@ -146,6 +146,19 @@ static const Task tasks[] = {
     {"halfcheetah", "run", TASK_KNOWN, NULL, "D4RL's reward"},
     {"hopper", "run", TASK_KNOWN, NULL, "D4RL's reward"},
     {"walker2d", "run", TASK_KNOWN, NULL, "D4RL's reward"},
+
+    // kitchen: as many objects as are where they should be; in an episode each is paid once
+    {"kitchen", "partial", TASK_KNOWN, "microwave_open + kettle_moved + light_on + slide_open",
+     "microwave, kettle, light and sliding cabinet"},
+    {"kitchen", "mixed", TASK_KNOWN, "microwave_open + kettle_moved + bottom_on + light_on",
+     "microwave, kettle, burner and light"},
+    {"kitchen", "open_microwave", TASK_PROMPT, "microwave_open", "open the microwave"},
+    {"kitchen", "move_kettle", TASK_PROMPT, "kettle_moved", "move the kettle to the back"},
+    {"kitchen", "turn_bottom_burner", TASK_PROMPT, "bottom_on", "turn the front knob"},
+    {"kitchen", "turn_top_burner", TASK_PROMPT, "top_on", "turn the back knob"},
+    {"kitchen", "switch_light", TASK_PROMPT, "light_on", "switch the light on"},
+    {"kitchen", "open_slide_cabinet", TASK_PROMPT, "slide_open", "open the sliding door"},
+    {"kitchen", "open_hinge_cabinet", TASK_PROMPT, "hinge_open", "open the right hinged door"},
 };
 
 #define TASK_COUNT ((int)(sizeof tasks / sizeof tasks[0]))

@@ -12,7 +12,9 @@ typedef enum {
 typedef struct {
   const char *domain, *name;
   TaskKind kind;
-  const char *expression;  // NULL: the domain's own step_reward
+  // NULL: only steps have this reward. A known task of a domain with a step_reward is paid by that,
+  // and its expression is what a prompt asks for
+  const char *expression;
   const char *help;
 } Task;
 

@@ -1,5 +1,5 @@
-"""Writes tests/golden/worlds.npz: what dm_control says of a few states and a short rollout of each domain,
-so that `make test` can compare without it.
+"""Writes tests/golden/worlds.npz: what dm_control, and of the kitchen gymnasium-robotics, say of a few states
+and a short rollout of each domain, so that `make test` can compare without it.
 
 usage: PYTHONPATH=python python tests/oracle/make_golden_worlds.py
 """
@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import test_envs
+import test_kitchen
 import test_tasks
 
 STATES, STEPS = 12, 20
@@ -34,6 +35,7 @@ def main():
       test_envs.put_state(env, *row)
       rewards.append(test_tasks.reward(env))
     out[f"{domain}/reward/{task}"] = np.array(rewards)
+  out |= {f"kitchen/{name}": values for name, values in test_kitchen.golden(STATES, STEPS).items()}
   np.savez_compressed(Path(__file__).parents[1] / "golden" / "worlds.npz", **out)
 
 
