@@ -303,6 +303,10 @@ int bfm_agent_prompt_demo(bfm_agent *a, int replica, const char *path, float *z)
     status =
         bfm_fail(BFM_BAD_ARGUMENT, "%s is of %s, the model of %s", path, data.env, a->prompt.env);
   }
+  const Domain *domain;
+  if (!status && !domain_find(&domain, a->prompt.env) && domain->goal_dim) {
+    status = dataset_clear(&data, domain->obs_dim - domain->goal_dim);
+  }
   if (!status) status = bfm_agent_prompt_states(a, replica, data.count, data.obs, z);
   dataset_free(&data);
   return status;

@@ -82,6 +82,13 @@ int block_map(Block *block, void **rows, int fd, off_t offset, size_t bytes) {
   return BFM_OK;
 }
 
+int block_own(const Block *block) {
+  if (!block->mapped || block->file) return BFM_OK;
+  if (!mprotect(block->base, block->bytes, PROT_READ | PROT_WRITE)) return BFM_OK;
+  return bfm_fail(BFM_NO_MEMORY, "cannot change %.1f GB of rows: %s", (double)block->bytes / 1e9,
+                  strerror(errno));
+}
+
 void block_at_random(const Block *block) {
   if (block->mapped) madvise(block->base, block->bytes, MADV_RANDOM);
 }

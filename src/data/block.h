@@ -22,6 +22,9 @@ int block_grow(Block *block, void **rows, size_t bytes, int spill);
 // the bytes of an open file at this offset, read-only, and set *rows
 int block_map(Block *block, void **rows, int fd, off_t offset, size_t bytes);
 
+// a mapped file's rows may be written from now on; the file stays as it is
+int block_own(const Block *block);
+
 // its rows are read in any order: of a file no more than was asked for is fetched
 void block_at_random(const Block *block);
 

@@ -650,6 +650,23 @@ int dataset_stride(Dataset *data, int64_t n) {
   return status;
 }
 
+// ---------------------------------- what is not observed -----------------------------------------
+
+// only where there is something else: of mapped rows, those that are written get a copy
+int dataset_clear(Dataset *data, int64_t first) {
+  static const int parts[] = {PART_OBS, PART_NEXT_OBS};
+  for (int k = 0; k < 2; k++) {
+    TRY(block_own(&data->blocks[parts[k]]));
+    for (int64_t i = 0; i < data->count; i++) {
+      float *row = part_at(data, parts[k], i);
+      for (int64_t c = first; c < data->obs_dim; c++) {
+        if (row[c] != 0) row[c] = 0;
+      }
+    }
+  }
+  return BFM_OK;
+}
+
 // ---------------------------------- any of them --------------------------------------------------
 
 static int read_path(Dataset *data, const char *path, const char *first) {

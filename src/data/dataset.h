@@ -69,6 +69,8 @@ int dataset_read_all(Dataset *data, const char *const *paths, int path_count);
 // transitions of n steps: from each row whose action was held for so many to the state after them.
 // The other rows go; fewer than two windows are refused, and the data is then only to be freed
 int dataset_stride(Dataset *data, int64_t n);
+// zeros in the observations' columns from `first` on; the file stays as it is
+int dataset_clear(Dataset *data, int64_t first);
 // let go of all but the transitions, which from now on are read in any order
 void dataset_trim(Dataset *data);
 void dataset_free(Dataset *data);

@@ -138,7 +138,7 @@ static uint32_t checksum_of(const Dataset *data) {
   return sum;
 }
 
-// the note of who collected the data; Gym's domains without one are D4RL's
+// the note of who collected the data; domains with a reward of steps are D4RL's
 static void find_collector(Training *t, const char *path) {
   const Domain *domain;
   Hdf5Errors errors = hdf5_silence();
@@ -151,6 +151,13 @@ static void find_collector(Training *t, const char *path) {
   if (!*t->collector && !domain_find(&domain, t->env) && domain->step_reward) {
     strcpy(t->collector, "d4rl");
   }
+}
+
+// the data's domain where its observations are positions and a goal, else NULL
+static const Domain *domain_with_goals(const Training *t) {
+  const Domain *domain;
+  if (domain_find(&domain, t->env) || domain->obs_dim != t->data.obs_dim) return NULL;
+  return domain->goal_dim ? domain : NULL;
 }
 
 static int read_data(Training *t, const cJSON *record) {
@@ -170,6 +177,8 @@ static int read_data(Training *t, const cJSON *record) {
   }
   free(paths);
   TRY(status);
+  const Domain *domain = domain_with_goals(t);
+  if (domain) TRY(dataset_clear(data, domain->obs_dim - domain->goal_dim));
   return dataset_stride(data, t->settings.stride);
 }
 
@@ -234,12 +243,33 @@ static int check_states(Training *t, const Dataset *data) {
                   (int)model->na);
 }
 
+static int64_t prompt_rows(const Training *t, const Dataset *data) {
+  return t->settings.prompt_states < data->count ? t->settings.prompt_states : data->count;
+}
+
+// positions that are observed are states at rest
+static int give_observed(Training *t, const Dataset *data, const Domain *domain) {
+  int64_t rows = prompt_rows(t, data), nq = domain->obs_dim - domain->goal_dim;
+  float *obs = sample(data->obs, data->count, rows, data->obs_dim * sizeof(float));
+  double *qpos = malloc((size_t)(rows * nq) * sizeof *qpos);
+  for (int64_t i = 0; obs && qpos && i < rows * nq; i++) {
+    qpos[i] = obs[i / nq * data->obs_dim + i % nq];
+  }
+  int status = obs && qpos
+                   ? bfm_agent_set_prompt(t->agent, t->env, rows, obs, qpos, NULL, NULL)
+                   : bfm_fail(BFM_NO_MEMORY, "no memory for %" PRId64 " prompt states", rows);
+  free(obs);
+  free(qpos);
+  return status;
+}
+
 static int give_prompt(Training *t, const Dataset *data) {
   if (!*t->env) return bfm_fail(BFM_BAD_ARGUMENT, "the data does not say its domain: give --env");
   TRY(bfm_agent_set_prompt(t->agent, t->env, 0, NULL, NULL, NULL, NULL));
-  if (!data->nq) return BFM_OK;
+  const Domain *domain = domain_with_goals(t);
+  if (!data->nq) return domain ? give_observed(t, data, domain) : BFM_OK;
   TRY(check_states(t, data));
-  int64_t rows = t->settings.prompt_states < data->count ? t->settings.prompt_states : data->count;
+  int64_t rows = prompt_rows(t, data);
   const struct {
     const void *from;
     size_t bytes;
@@ -263,7 +293,7 @@ static int give_prompt(Training *t, const Dataset *data) {
 // the states that rewards of the data belong to are those an action led to
 static int keep_rewards(Training *t, const Dataset *data) {
   if (!data->rewards) return BFM_OK;
-  int64_t rows = t->settings.prompt_states < data->count ? t->settings.prompt_states : data->count;
+  int64_t rows = prompt_rows(t, data);
   t->sample_obs = sample(data->next_obs, data->count, rows, data->obs_dim * sizeof(float));
   t->sample_rewards = sample(data->rewards, data->count, rows, sizeof(float));
   t->sample_rows = rows;
