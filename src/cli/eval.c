@@ -176,12 +176,16 @@ static const char *name_of(const Evaluation *e, int model) {
   return model < a->model_count ? a->models[model] : "random";
 }
 
-// D4RL's score of a return, for the task that is D4RL's; NaN: there is none
+// D4RL's score of a return, for a task that is D4RL's; NaN: there is none
 static double score_of(const Evaluation *e, int task, double value) {
-  return task < 0 || strcmp(e->tasks.text[task], "run") ? NAN : d4rl_score(e->env, value);
+  return task < 0 ? NAN : d4rl_score(e->env, e->tasks.text[task], value);
 }
 
-static int has_scores(const Evaluation *e) { return !isnan(d4rl_score(e->env, 0)); }
+static int has_scores(const Evaluation *e) {
+  int any = 0;
+  for (int t = 0; t < e->tasks.count; t++) any |= !isnan(score_of(e, t, 0));
+  return any;
+}
 
 static void print_json(const Evaluation *e) {
   const EpisodeOptions *o = &e->arguments->options;

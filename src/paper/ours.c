@@ -49,14 +49,14 @@ static int in_group(const Task *task, const char *group) {
 // a task's return, or the mean of a group's; NaN: not all are there
 static double value_of(const LedgerLine *line, const PaperCell *cell, const char *name) {
   const cJSON *item = cJSON_GetObjectItemCaseSensitive(line->returns, name);
-  if (cJSON_IsNumber(item)) return paper_score(cell, item->valuedouble);
+  if (cJSON_IsNumber(item)) return paper_score(cell, name, item->valuedouble);
   double sum = 0;
   int count = 0;
   const Task *task;
   for (int i = 0; (task = task_at(cell->domain, i)); i++) {
     if (!in_group(task, name)) continue;
     item = cJSON_GetObjectItemCaseSensitive(line->returns, task->name);
-    sum += cJSON_IsNumber(item) ? paper_score(cell, item->valuedouble) : NAN;
+    sum += cJSON_IsNumber(item) ? paper_score(cell, task->name, item->valuedouble) : NAN;
     count++;
   }
   return count ? sum / count : NAN;

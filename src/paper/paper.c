@@ -74,6 +74,10 @@ static int is_cut(const char *path) {
 static int make_data(const PaperPlan *plan, const PaperCell *cell, const char *path) {
   int there = !access(path, F_OK);
   if (there && !is_cut(path)) return BFM_OK;
+  if (!there && !strcmp(cell->domain, "kitchen")) {
+    return bfm_fail(BFM_IO, "%s is not there; it cannot be collected: it is D4RL's kitchen-%s-v0",
+                    path, cell->data + strlen("d4rl-"));
+  }
   Folder folder;
   TRY(folder_name(&folder, plan->settings.data));
   TRY(folder_make(&folder));

@@ -62,7 +62,7 @@ const PaperNumber *paper_number(const PaperNumbers *numbers, const PaperCell *ce
                                 const char *task);
 
 // a return as the table has it: D4RL's normalized by the paper's references, others as they are
-double paper_score(const PaperCell *cell, double value);
+double paper_score(const PaperCell *cell, const char *task, double value);
 
 // ---------------------------------- ours ---------------------------------------------------------
 

@@ -24,6 +24,8 @@ static const PaperTable tables[] = {
     {"jaco-256", "the arm, d 256", "jaco-256", "jaco", "rnd", MILLION, 5, 100},
     {"d4rl", "D4RL's locomotion, normalized", "d4rl", "halfcheetah hopper walker2d",
      "d4rl-medium d4rl-medium-replay d4rl-medium-expert", MILLION, 5, 100},
+    {"kitchen", "D4RL's kitchen, normalized", "d4rl", "kitchen", "d4rl-partial d4rl-mixed", MILLION,
+     5, 100},
     {"dims", "length d of z, on MOOD data (a figure)", NULL, DMC, "mood", MILLION, 5, 100},
     {"blocks", "blocks of FB-AWARE, on MOOD data (a figure)", NULL, DMC, "mood", MILLION, 5, 100},
     {"jaco-blocks", "blocks and d for the arm (a figure)", NULL, "jaco", "rnd", MILLION, 5, 100},
@@ -82,6 +84,10 @@ static const PaperMethod methods[] = {
     {"d4rl", "FB", FB, 0},
     {"d4rl", "FB-AW", FB_AW, 1},
     {"d4rl", "FB-AWARE", FB_AWARE(8), 1},
+
+    {"kitchen", "FB", FB, 0},
+    {"kitchen", "FB-AW", FB_AW, 1},
+    {"kitchen", "FB-AWARE", FB_AWARE(8), 1},
 
     {"dims", "FB-AW d 32", FB_AW " d=32", 1},
     {"dims", "FB-AWARE (8) d 32", FB_AWARE(8) " d=32", 1},
@@ -276,17 +282,22 @@ void paper_numbers_free(PaperNumbers *all) {
   *all = (PaperNumbers){.count = 0};
 }
 
-// D4RL's datasets are the paper's tasks: halfcheetah, d4rl-medium → halfcheetah-medium-v2
 static int is_d4rl(const PaperCell *cell) { return !strncmp(cell->data, "d4rl-", 5); }
+
+// D4RL's datasets are the paper's tasks: halfcheetah, d4rl-medium → halfcheetah-medium-v2. Those of
+// kitchen have the names of its tasks
+static int name_d4rl(const PaperCell *cell, const char *task, char *out, size_t size) {
+  const char *kind = cell->data + 5;
+  int kitchen = !strcmp(cell->domain, "kitchen");
+  snprintf(out, size, "%s-%s-v%d", cell->domain, kind, kitchen ? 0 : 2);
+  return !strcmp(task, kitchen ? kind : "run") || (!kitchen && !strcmp(task, "in"));
+}
 
 const PaperNumber *paper_number(const PaperNumbers *all, const PaperCell *cell, const char *task) {
   char name[PAPER_TEXT];
   const char *domain = is_d4rl(cell) ? "d4rl" : cell->domain;
-  if (is_d4rl(cell) && strcmp(task, "run") && strcmp(task, "in")) return NULL;
-  if (is_d4rl(cell))
-    snprintf(name, sizeof name, "%s-%s-v2", cell->domain, cell->data + 5);
-  else
-    snprintf(name, sizeof name, "%s", task);
+  snprintf(name, sizeof name, "%s", task);
+  if (is_d4rl(cell) && !name_d4rl(cell, task, name, sizeof name)) return NULL;
   for (int i = 0; i < all->count; i++) {
     const PaperNumber *n = &all->numbers[i];
     if (!strcmp(n->domain, domain) && !strcmp(n->task, name) &&
@@ -297,7 +308,7 @@ const PaperNumber *paper_number(const PaperNumbers *all, const PaperCell *cell, 
   return NULL;
 }
 
-double paper_score(const PaperCell *cell, double value) {
-  double score = d4rl_score(cell->domain, value);
+double paper_score(const PaperCell *cell, const char *task, double value) {
+  double score = d4rl_score(cell->domain, task, value);
   return isnan(score) ? value : score;
 }

@@ -14,38 +14,42 @@
 #include <unistd.h>
 
 static const struct {
-  const char *env;
+  const char *env, *task;
   double random, expert;  // returns
-} domains[] = {
-    {"halfcheetah", -280.178953, 12135.0},
-    {"hopper", -20.272305, 3234.3},
-    {"walker2d", 1.629008, 4592.3},
+} tasks[] = {
+    {"halfcheetah", "run", -280.178953, 12135.0},
+    {"hopper", "run", -20.272305, 3234.3},
+    {"walker2d", "run", 1.629008, 4592.3},
+    {"kitchen", "partial", 0, 4},
+    {"kitchen", "mixed", 0, 4},
 };
-#define DOMAIN_COUNT (sizeof domains / sizeof *domains)
+#define TASK_COUNT (sizeof tasks / sizeof *tasks)
+
+static size_t find(const char *env, const char *task) {
+  size_t i = 0;
+  while (i < TASK_COUNT && (strcmp(tasks[i].env, env) || strcmp(tasks[i].task, task))) i++;
+  return i;
+}
 
 const D4rlLevel d4rl_levels[] = {{"medium", 100.0 / 3, 1}, {"expert", 100, 0}};
 
 int d4rl_check(const char *env, const char *what) {
-  for (size_t i = 0; i < DOMAIN_COUNT; i++) {
-    if (!strcmp(domains[i].env, env)) return BFM_OK;
-  }
+  if (find(env, "run") < TASK_COUNT) return BFM_OK;
   return bfm_fail(BFM_BAD_ARGUMENT, "%s is for halfcheetah, hopper and walker2d, not for %s", what,
                   env);
 }
 
-double d4rl_score(const char *env, double value) {
-  for (size_t i = 0; i < DOMAIN_COUNT; i++) {
-    if (strcmp(domains[i].env, env)) continue;
-    return 100 * (value - domains[i].random) / (domains[i].expert - domains[i].random);
-  }
-  return NAN;
+double d4rl_score(const char *env, const char *task, double value) {
+  size_t i = find(env, task);
+  if (i == TASK_COUNT) return NAN;
+  return 100 * (value - tasks[i].random) / (tasks[i].expert - tasks[i].random);
 }
 
 double d4rl_return(const char *env, int level) {
-  size_t i = 0;
-  while (i + 1 < DOMAIN_COUNT && strcmp(domains[i].env, env)) i++;
+  size_t i = find(env, "run");
+  if (i == TASK_COUNT) return NAN;
   double share = d4rl_levels[level].score / 100;
-  return domains[i].random + share * (domains[i].expert - domains[i].random);
+  return tasks[i].random + share * (tasks[i].expert - tasks[i].random);
 }
 
 void d4rl_model_path(const char *data, int level, char *out, size_t size) {

@@ -14,11 +14,11 @@ typedef struct {
 
 extern const D4rlLevel d4rl_levels[];  // medium, expert
 
-// whether the domain is one of D4RL's; what: who asks
+// whether the domain is one of D4RL's locomotion; what: who asks
 int d4rl_check(const char *env, const char *what);
 
-// a return as a score; NaN for other domains than D4RL's
-double d4rl_score(const char *env, double value);
+// a return as a score; NaN for other tasks than D4RL's
+double d4rl_score(const char *env, const char *task, double value);
 
 // the return that a level begins with
 double d4rl_return(const char *env, int level);

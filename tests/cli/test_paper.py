@@ -120,13 +120,17 @@ def test_ours_stand_beside_the_papers(tmp_path):
     assert (results / "mood.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_d4rl_is_normalized(tmp_path):
+@pytest.mark.parametrize("table, cell, returns", [
+    ("d4rl", "hopper d4rl-medium", {"run": 3234.3}),
+    ("kitchen", "kitchen d4rl-mixed", {"partial": 0, "mixed": 4}),
+])
+def test_d4rl_is_normalized(tmp_path, table, cell, returns):
   results = tmp_path / "results"
   shutil.copytree(ROOT / "results" / "paper", results / "paper")
-  line = {"run": "hopper d4rl-medium algo=fb d=64", "more": "", "seed": 0, "steps": 1, "es": 0,
-          "episodes": 1, "returns": {"run": 3234.3}}
+  line = {"run": f"{cell} algo=fb d=64", "more": "", "seed": 0, "steps": 1, "es": 0, "episodes": 1,
+          "returns": returns}
   (results / "ledger.jsonl").write_text(json.dumps(line) + "\n")
-  text = run("paper", "show", "d4rl", "--filter", "hopper d4rl-medium", "--results", results).stdout
+  text = run("paper", "show", table, "--filter", cell, "--results", results).stdout
   assert "100 ±0" in text
 
 
