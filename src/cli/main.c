@@ -40,8 +40,9 @@ static void print_help(FILE *out) {
   fputs(
       "  help     say more of a command: bfm help train\n\n"
       "A first run, for a CPU:\n"
+      "  bfm collect point_mass --steps 100k -o data.h5\n"
       "  bfm train data.h5 --preset small --steps 20k -o runs/first\n"
-      "  bfm info runs/first/model.safetensors\n\n"
+      "  bfm eval runs/first/model.safetensors --random\n\n"
       "Datasets are HDF5 files in D4RL's layout; models are safetensors files.\n",
       out);
 }
