@@ -625,6 +625,24 @@ static void take_windows(const Dataset *from, Dataset *to, int64_t n, const int6
   }
 }
 
+#define ACTION_SLACK 1e-3f  // what float32 and others' clipping leave beyond ±1
+
+int dataset_check_actions(const Dataset *data) {
+  int64_t row = 0, episode = 0, column = 0;
+  for (; row < data->count; row++) {
+    const float *act = data->act + row * data->act_dim;
+    column = 0;
+    while (column < data->act_dim && fabsf(act[column]) <= 1 + ACTION_SLACK) column++;
+    if (column < data->act_dim) break;
+    episode += data->ends[row];
+  }
+  if (row == data->count) return BFM_OK;
+  return bfm_fail(BFM_BAD_FILE,
+                  "action %g of transition %" PRId64 " (episode %" PRId64 ", column %" PRId64
+                  ") is not within ±1: scale actions to that range",
+                  data->act[row * data->act_dim + column], row, episode, column);
+}
+
 int dataset_stride(Dataset *data, int64_t n) {
   if (n == 1) return BFM_OK;
   int64_t *last = malloc((size_t)data->count * sizeof *last);

@@ -177,6 +177,7 @@ static int read_data(Training *t, const cJSON *record) {
   }
   free(paths);
   TRY(status);
+  TRY(dataset_check_actions(data));
   const Domain *domain = domain_with_goals(t);
   if (domain) TRY(dataset_clear(data, domain->obs_dim - domain->goal_dim));
   return dataset_stride(data, t->settings.stride);

@@ -171,6 +171,8 @@ NAN = np.full((200, 5), np.nan, "f4")
     ({"observations": NAN}, "observations has NaN at row 0, column 0"),
     ({"next_observations": NAN}, "next_observations has NaN"),
     ({"actions": np.full((200, 2), np.inf)}, "actions has an infinity"),
+    ({"actions": np.where(np.arange(400).reshape(200, 2) == 121, -1.5, 1)},
+     "action -1.5 of transition 60 (episode 1, column 1) is not within ±1"),
     ({"actions": None}, "no dataset \"actions\""),
     ({"terminals": np.zeros(199)}, "terminals has 199 rows"),
 ])
