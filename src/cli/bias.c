@@ -9,7 +9,7 @@
 
 #include "agents/config.h"
 #include "cli/cli.h"
-#include "cli/episodes.h"
+#include "cli/judge.h"
 #include "envs/domain.h"
 #include "run/evaluate.h"
 #include "view/plot.h"

@@ -7,7 +7,7 @@
 #include "agents/config.h"
 #include "cli/ask.h"
 #include "cli/cli.h"
-#include "cli/episodes.h"
+#include "cli/judge.h"
 #include "data/safetensors.h"
 #include "run/d4rl.h"
 #include "run/evaluate.h"

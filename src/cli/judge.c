@@ -1,6 +1,6 @@
 // What bfm eval and bfm bias share.
 
-#include "cli/episodes.h"
+#include "cli/judge.h"
 
 #include <string.h>
 

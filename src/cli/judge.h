@@ -1,8 +1,8 @@
 // What bfm eval and bfm bias share: the flags of their episodes, models that must be of one domain,
 // and the column of tasks in their tables.
 
-#ifndef BFM_CLI_EPISODES_H
-#define BFM_CLI_EPISODES_H
+#ifndef BFM_CLI_JUDGE_H
+#define BFM_CLI_JUDGE_H
 
 #include "core/options.h"
 #include "core/progress.h"
