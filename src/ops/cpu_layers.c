@@ -292,6 +292,11 @@ static void adam_task(void *job, int64_t task, int worker) {
   float beta1 = x->beta1, beta2 = x->beta2, epsilon = x->epsilon;
   float *param = x->param + begin, *m = x->m + begin, *v = x->v + begin;
   const float *grad = x->grad + begin;
+  float kept[CHUNK_VALUES];
+  if (x->mask) {
+    for (int64_t i = 0; i < n; i++) kept[i] = x->mask[begin + i] ? grad[i] : 0;
+    grad = kept;
+  }
   for (int64_t i = 0; i < n; i++) {
     float g = grad[i];
     m[i] += (1 - beta1) * (g - m[i]);
@@ -307,22 +312,6 @@ static void adam_task(void *job, int64_t task, int worker) {
 
 static void adam(Ops *ops, const Adam *x) {
   cpu_run(ops, x, chunks(x->count, CHUNK_VALUES), adam_task);
-}
-
-static void masked_copy_task(void *job, int64_t task, int worker) {
-  ARGS(MaskedCopy);
-  int64_t begin = task * CHUNK_VALUES, n = min64(CHUNK_VALUES, x->count - begin);
-  Type out_type = x->out_f32 ? F32 : type;
-  float buffer[CHUNK_VALUES];
-  float *out = row_target(x->out, out_type, begin, buffer);
-  for (int64_t i = 0; i < n; i++) {
-    out[i] = !x->mask || x->mask[(begin + i) % x->period] ? x->in[begin + i] : 0;
-  }
-  row_write(x->out, out_type, begin, n, out);
-}
-
-static void masked_copy(Ops *ops, const MaskedCopy *x) {
-  cpu_run(ops, x, chunks(x->count, CHUNK_VALUES), masked_copy_task);
 }
 
 static void increment(Ops *ops, int64_t *counter) {
@@ -342,6 +331,5 @@ void cpu_layers(Ops *ops) {
   ops->block_norm_grad = block_norm_grad;
   ops->residual_norm = residual_norm;
   ops->adam = adam;
-  ops->masked_copy = masked_copy;
   ops->increment = increment;
 }

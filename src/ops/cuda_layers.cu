@@ -659,6 +659,10 @@ __device__ inline void adam_at(const Adam &x, int64_t i, float rate, float root)
   load_once(x.v + i, v);
   load_once(x.grad + i, g);
   if (x.target) load_once(x.target + i, t);
+  if (x.mask) {
+#pragma unroll
+    for (int j = 0; j < V; j++) g[j] = x.mask[i + j] ? g[j] : 0;
+  }
 #pragma unroll
   for (int j = 0; j < V; j++) {
     m[j] += (1 - x.beta1) * (g[j] - m[j]);
@@ -705,17 +709,6 @@ static void adam(Ops *ops, const Adam *x) {
                  (float)log((double)x->beta1), (float)log((double)x->beta2)));
 }
 
-template <typename T>
-__global__ void masked_copy_kernel(const MaskedCopy x) {
-  unsigned i = thread_index32(), period = x.period;
-  if (i < x.count) put((T *)x.out + i, !x.mask || x.mask[i % period] ? x.in[i] : 0);
-}
-
-static void masked_copy(Ops *ops, const MaskedCopy *x) {
-  BY_TYPE(x->out_f32 ? F32 : ops->type,
-          launch(cuda_of(ops), masked_copy_kernel<T>, grid_for(x->count), THREADS, *x));
-}
-
 __global__ void increment_kernel(int64_t *counter) { ++*counter; }
 
 static void increment(Ops *ops, int64_t *counter) {
@@ -734,6 +727,5 @@ void cuda_layers(Ops *ops) {
   ops->block_norm_grad = block_norm_grad;
   ops->residual_norm = residual_norm;
   ops->adam = adam;
-  ops->masked_copy = masked_copy;
   ops->increment = increment;
 }
