@@ -61,7 +61,7 @@ static void place_networks(bfm_agent *a) {
 static void parameter_layout(bfm_agent *a, Arena *arena) {
   int copies = a->ops->type == BF16;
   a->value = arena_take(arena, a->count * sizeof(float));
-  a->grad = arena_take(arena, a->count * sizeof(float));
+  a->grad = arena_take(arena, a->count * type_size(a->ops->type));
   a->adam_m = arena_take(arena, a->count * sizeof(float));
   a->adam_v = arena_take(arena, a->count * sizeof(float));
   a->target = arena_take(arena, a->target_count * sizeof(float));
@@ -181,7 +181,8 @@ static void point_params(bfm_agent *a) {
   for (int i = 0; i < NET_COUNT; i++) {
     if (!a->net[i].name) continue;
     int64_t at = a->first[i];
-    a->online[i] = (NetParams){a->value + at, (char *)a->work + at * size, a->grad + at};
+    a->online[i] = (NetParams){a->value + at, (char *)a->work + at * size,
+                               (char *)a->grad + at * size};
     if (i == NET_PI) continue;
     a->slow[i] = (NetParams){a->target + at, (char *)a->target_work + at * size, NULL};
   }

@@ -42,7 +42,8 @@ struct bfm_agent {
   // parameters: one array for all networks, F B U V first, which have targets
   Net net[NET_COUNT];
   int64_t first[NET_COUNT], count, target_count;
-  float *value, *grad, *adam_m, *adam_v, *target;
+  float *value, *adam_m, *adam_v, *target;
+  void *grad;                // T
   void *work, *target_work;  // copies as T; value and target themselves when T is float32
   uint8_t *mask;             // of B's parameters, K > 1: values and moments are 0 where it is
   NetParams online[NET_COUNT], slow[NET_COUNT];

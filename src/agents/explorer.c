@@ -125,7 +125,7 @@ static void parameter_layout(bfm_explorer *e, Arena *arena) {
 static void work_layout(bfm_explorer *e, Arena *arena) {
   Type type = e->ops->type;
   int64_t N = e->N, rows = e->T * N;
-  e->grad = floats(arena, e->count);
+  e->grad = arena_take(arena, e->count * type_size(type));
   e->adam_m = floats(arena, e->count);
   e->adam_v = floats(arena, e->count);
   e->step_device = arena_take(arena, sizeof *e->step_device);
@@ -198,7 +198,7 @@ static void point_params(bfm_explorer *e) {
     if (!e->net[i].name) continue;
     int64_t at = e->first[i];
     e->online[i] = (NetParams){e->value + at, (char *)e->work + at * size,
-                               e->grad ? e->grad + at : NULL};
+                               e->grad ? (char *)e->grad + at * size : NULL};
     if (i > XNET_PI) continue;
     e->slow[i] = (NetParams){e->target + at, (char *)e->target_work + at * size, NULL};
   }

@@ -48,7 +48,8 @@ struct bfm_explorer {
   // parameters: one array for all networks, Q and pi first, which have targets
   Net net[XNET_COUNT];
   int64_t first[XNET_COUNT], count, target_count;
-  float *value, *grad, *adam_m, *adam_v, *target;
+  float *value, *adam_m, *adam_v, *target;
+  void *grad;  // T
   void *work, *target_work;  // copies as T; value and target themselves when T is float32
   NetParams online[XNET_COUNT], slow[XNET_COUNT];
   AgentTensor tensors[EXPLORER_TENSORS];

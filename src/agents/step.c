@@ -153,7 +153,7 @@ static void update(bfm_agent *a, int64_t first, int64_t end, const int64_t *step
   int copies = ops->type != F32, slow = first < a->target_count;
   int64_t at = first * (int64_t)type_size(ops->type);
   ops->adam(ops, &(Adam){.param = a->value + first, .m = a->adam_m + first, .v = a->adam_v + first,
-                         .grad = a->grad + first, .mask = of_b ? a->mask : NULL,
+                         .grad = (char *)a->grad + at, .mask = of_b ? a->mask : NULL,
                          .copy = copies ? (char *)a->work + at : NULL,
                          .target = slow ? a->target + first : NULL,
                          .target_copy = slow && copies ? (char *)a->target_work + at : NULL,

@@ -100,11 +100,11 @@ int padding_upload(Ops *ops, Padding padding, float *to, const float *from, int6
 // working copies as T of whole networks' parameters, where they are not the parameters themselves
 void params_copy(Ops *ops, void *work, const float *value, int64_t count);
 
-// where a network's numbers are: values (float32), working copies of the weights (T), gradients
+// where a network's numbers are: values (float32), working copies and gradients (T)
 typedef struct {
   const float *value;
   const void *work;
-  float *grad;
+  void *grad;
 } NetParams;
 
 // activations of a pass, and the gradients going back

@@ -13,7 +13,7 @@
 #define COLUMN_BLOCKS 4  // of a multiprocessor: enough to keep its memory busy
 
 // sums from each thread's over its rows of the chunk
-template <int V>
+template <typename T, int V>
 __device__ inline void column_sums(const ColumnPass &x, const float (&sum)[V], float *scratch,
                                    unsigned *counters) {
   __shared__ float part[COLUMN_ROWS][32 * V];
@@ -38,7 +38,7 @@ __device__ inline void column_sums(const ColumnPass &x, const float (&sum)[V], f
   }
   if (!mine) return;
   int64_t cols = x.sums[1] ? x.cols / 2 : x.cols, half = col >= cols;
-  x.sums[half][g * cols + col - half * cols] = total;
+  put((T *)x.sums[half] + g * cols + col - half * cols, total);
 }
 
 // a block: 32·V columns of a chunk of rows of a group
@@ -67,7 +67,7 @@ __global__ void column_kernel(const ColumnPass x, int64_t chunk, float *scratch,
       for (int j = 0; j < V; j++) sum[j] += v[j];
     }
   }
-  if constexpr (SUM) column_sums<V>(x, sum, scratch, counters);
+  if constexpr (SUM) column_sums<T, V>(x, sum, scratch, counters);
 }
 
 template <typename T, int V>
@@ -421,6 +421,7 @@ __global__ void norm_grad_any_kernel(const NormGrad x, unsigned lanes) {
 }
 
 // dgain, dbias and dx's sums from those of the chunks: a block for 32 of a group's 3·width columns
+template <typename T>
 __global__ void norm_sums_kernel(const NormGrad x, unsigned chunks) {
   __shared__ float part[COLUMN_ROWS][32];
   unsigned width = x.width, col = blockIdx.x * 32 + threadIdx.x;
@@ -436,15 +437,16 @@ __global__ void norm_sums_kernel(const NormGrad x, unsigned chunks) {
   if (threadIdx.y > 0 || col >= 3 * width) return;
 #pragma unroll
   for (int i = 1; i < COLUMN_ROWS; i++) sum += part[i][threadIdx.x];
-  float *out = col < width ? x.dgain : col < 2 * width ? x.dbias : x.sums;
-  out[g * width + col % width] = sum;
+  void *out = col < width ? x.dgain : col < 2 * width ? x.dbias : x.sums;
+  put((T *)out + g * width + col % width, sum);
 }
 
 // dgain, dbias and dx's sums, where wanted, from the chunks'
+template <typename T>
 static void norm_sums(Cuda *c, const NormGrad *x, unsigned chunks) {
   if (!x->dgain) return;
   dim3 grid((unsigned)divide_up(3 * x->width, 32), (unsigned)x->groups);
-  launch(c, norm_sums_kernel, grid, dim3(32, COLUMN_ROWS), *x, chunks);
+  launch(c, norm_sums_kernel<T>, grid, dim3(32, COLUMN_ROWS), *x, chunks);
 }
 
 template <typename T, int WARPS>
@@ -458,7 +460,7 @@ static void norm_grad_of(Cuda *c, const NormGrad *x) {
       x->activation == TANH ? norm_grad_kernel<T, WARPS, TANH> : norm_grad_kernel<T, WARPS, RELU>;
   launch(c, kernel, grid, THREADS, *x, (unsigned)chunk, (unsigned)lanes_for(vectors),
          (unsigned)(x->blocks == 1 ? WARPS : divide_up(vectors, 32)));
-  norm_sums(c, x, grid.x);
+  norm_sums<T>(c, x, grid.x);
 }
 
 template <typename T, int V>
@@ -468,7 +470,7 @@ static void norm_grad_any(Cuda *c, const NormGrad *x) {
   auto kernel =
       x->activation == TANH ? norm_grad_any_kernel<T, V, TANH> : norm_grad_any_kernel<T, V, RELU>;
   launch(c, kernel, grid, THREADS, *x, (unsigned)lanes);
-  norm_sums(c, x, grid.x);
+  norm_sums<T>(c, x, grid.x);
 }
 
 static void norm_grad(Ops *ops, const NormGrad *x) {
@@ -657,7 +659,7 @@ __device__ inline void adam_at(const Adam &x, int64_t i, float rate, float root)
   load_once(x.param + i, p);
   load_once(x.m + i, m);
   load_once(x.v + i, v);
-  load_once(x.grad + i, g);
+  load_once((const T *)x.grad + i, g);
   if (x.target) load_once(x.target + i, t);
   if (x.mask) {
 #pragma unroll
@@ -694,10 +696,10 @@ __global__ void adam_kernel(const Adam x, float log1, float log2) {
 static void adam(Ops *ops, const Adam *x) {
   Cuda *c = cuda_of(ops);
   if (x->count <= 0) return;
-  size_t copy = 4 * type_size(ops->type);
+  size_t four = 4 * type_size(ops->type);
   bool wide = aligned(x->param, 16) && aligned(x->m, 16) && aligned(x->v, 16) &&
-              aligned(x->grad, 16) && aligned(x->target, 16) && aligned(x->copy, copy) &&
-              aligned(x->target_copy, copy);
+              aligned(x->grad, four) && aligned(x->target, 16) && aligned(x->copy, four) &&
+              aligned(x->target_copy, four);
   // one model's update beside other work has time: a few blocks that stay leave the multiprocessors
   // to the products. That of several models needs all of the memory's speed
   bool few = c->lane && x->count < SMALL_UPDATE;
