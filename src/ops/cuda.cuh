@@ -259,7 +259,9 @@ __device__ inline void store_once(float *x, const float (&v)[V]) {
   }
 }
 
-static inline bool aligned(const void *x, size_t bytes) { return (uintptr_t)x % bytes == 0; }
+__host__ __device__ static inline bool aligned(const void *x, size_t bytes) {
+  return (uintptr_t)x % bytes == 0;
+}
 
 // ------------------------------- sums ------------------------------------------------------------
 

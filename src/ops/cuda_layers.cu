@@ -501,27 +501,57 @@ static void norm_grad(Ops *ops, const NormGrad *x) {
 
 // ------------------------------- moving ----------------------------------------------------------
 
-template <typename T>
+// the row of an operand with so many rows a group (0: as many as there are)
+__device__ inline const float *pack_row(const float *in, unsigned rows, unsigned cols, unsigned row,
+                                        const Pack &x) {
+  if (!rows) rows = x.rows;
+  return in + ((int64_t)blockIdx.y * rows + (row < rows ? row : row % rows)) * cols;
+}
+
+// a thread: V columns of a row
+template <typename T, int V>
 __global__ void pack_kernel(const Several<Pack> several) {
   const Pack &x = several.x[blockIdx.z];
-  unsigned width = x.a_cols + x.b_cols, i = thread_index32(), col = i % width, row = i / width;
+  unsigned a_cols = x.a_cols, width = a_cols + x.b_cols, vectors = (width + V - 1) / V;
+  unsigned i = thread_index32(), col = i % vectors * V, row = i / vectors;
   int64_t g = blockIdx.y;
-  if (g >= x.groups || row >= x.rows || (col >= x.a_cols && !x.b)) return;
-  bool first = col < x.a_cols;
-  unsigned rows = first ? x.a_rows : x.b_rows;
-  if (!rows) rows = x.rows;
-  int64_t from = g * rows + (row < rows ? row : row % rows);
-  float v = first ? x.a[from * x.a_cols + col] : x.b[from * x.b_cols + col - x.a_cols];
+  if (g >= x.groups || row >= x.rows) return;
+  const float *a = pack_row(x.a, x.a_rows, a_cols, row, x) + col;
+  const float *b = pack_row(x.b, x.b_rows, x.b_cols, row, x) + (int64_t)col - a_cols;
+  const float *from = col < a_cols ? a : b;
+  bool whole = col + V <= width, one = col + V <= a_cols || col >= a_cols;
+  float v[V];
+  if (whole && one && aligned(from, 16)) {
+    load(from, v);
+  } else {
+#pragma unroll
+    for (int j = 0; j < V; j++) v[j] = col + j < a_cols ? a[j] : col + j < width ? b[j] : 0;
+  }
   for (int64_t copy = 0; copy < x.copies; copy++) {
-    put((T *)x.out + ((g * x.copies + copy) * x.row_stride + x.row0 + row) * x.ld + col, v);
+    T *out = (T *)x.out + ((g * x.copies + copy) * x.row_stride + x.row0 + row) * x.ld + col;
+    if (whole) {
+      store(out, v);
+    } else {
+      for (unsigned j = 0; j < width - col; j++) put(out + j, v[j]);
+    }
   }
 }
 
-static int64_t pack_values(const Pack *x) { return x->rows * (x->a_cols + x->b_cols); }
+template <int V>
+static int64_t pack_vectors(const Pack *x) {
+  return x->rows * divide_up(x->a_cols + x->b_cols, V);
+}
 static int64_t pack_groups(const Pack *x) { return x->groups; }
 
 static void pack(Ops *ops, const Pack *x) {
-  BY_TYPE(ops->type, launch_several(cuda_of(ops), pack_kernel<T>, x, pack_values, pack_groups));
+  Cuda *c = cuda_of(ops);
+  bool wide = true;
+  for (const Pack *y = x; y; y = y->next) wide = wide && y->ld % 8 == 0 && aligned(y->out, 16);
+  if (wide) {
+    BY_TYPE(ops->type, launch_several(c, pack_kernel<T, 8>, x, pack_vectors<8>, pack_groups));
+  } else {
+    BY_TYPE(ops->type, launch_several(c, pack_kernel<T, 1>, x, pack_vectors<1>, pack_groups));
+  }
 }
 
 template <typename U>

@@ -345,6 +345,9 @@ static void test_moving(void **state) {
   BOTH(pack, Pack, .out = AT(out), .ld = 40, .a = AT(a), .b = AT(b), .a_cols = 24, .b_cols = 7,
        .groups = G, .copies = 2, .rows = N, .row0 = 11, .row_stride = 50);
   check_equal("pack of padded rows", out);
+  BOTH(pack, Pack, .out = AT(out), .ld = 32, .a = AT(b), .b = AT(a), .a_cols = 7, .b_cols = 24,
+       .groups = G, .copies = 2, .rows = N, .row0 = 11, .row_stride = 50);
+  check_equal("pack of rows that meet within a vector", out);
   BOTH(pack, Pack, .out = AT(out), .ld = 31, .a = AT(a), .b = AT(b), .a_cols = 24, .a_rows = 5,
        .b_cols = 7, .groups = G, .copies = 2, .rows = N, .row_stride = 50);
   check_equal("pack of repeated rows", out);
