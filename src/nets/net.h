@@ -5,7 +5,8 @@
 //   input 1 → linear, layer norm, tanh, linear, relu ┘
 //
 // With K > 1 blocks the input-1 branch and the trunk are masked: block i of a layer sees blocks j ≤
-// i of the layer before (of z: j < i), and layer norms normalize each block by itself.
+// i of the layer before (of z: j < i), its weights for the others are 0, and layer norms normalize
+// each block by itself.
 // norm puts a layer norm before the relus of the trunk. Without input 1 the trunk sees branch 0
 // alone; there feat_norm puts one before the branch's relu, and with no layers the output follows
 // it. plain branches have a relu in the place of layer norm and tanh.
