@@ -90,7 +90,7 @@ static void place_networks(bfm_explorer *e) {
     if (!e->net[i].name) continue;
     net_layout(&e->net[i]);
     e->first[i] = e->count;
-    e->count += (e->net[i].count + 63) / 64 * 64;  // each network starts aligned
+    e->count += params_room(&e->net[i]);
     if (i <= XNET_PI) e->target_count = e->count;
   }
 }
@@ -125,7 +125,7 @@ static void parameter_layout(bfm_explorer *e, Arena *arena) {
 static void work_layout(bfm_explorer *e, Arena *arena) {
   Type type = e->ops->type;
   int64_t N = e->N, rows = e->T * N;
-  e->grad = floats(arena, e->count);
+  e->grad = arena_take(arena, e->count * type_size(type));
   e->adam_m = floats(arena, e->count);
   e->adam_v = floats(arena, e->count);
   e->step_device = arena_take(arena, sizeof *e->step_device);
@@ -198,7 +198,7 @@ static void point_params(bfm_explorer *e) {
     if (!e->net[i].name) continue;
     int64_t at = e->first[i];
     e->online[i] = (NetParams){e->value + at, (char *)e->work + at * size,
-                               e->grad ? e->grad + at : NULL};
+                               e->grad ? (char *)e->grad + at * size : NULL};
     if (i > XNET_PI) continue;
     e->slow[i] = (NetParams){e->target + at, (char *)e->target_work + at * size, NULL};
   }
@@ -266,12 +266,10 @@ static int init_parameters(bfm_explorer *e, int start) {
   return status;
 }
 
-void explorer_refresh_copies(bfm_explorer *e) {
-  Ops *ops = e->ops;
-  if (ops->type == F32) return;
-  ops->masked_copy(ops, &(MaskedCopy){.out = e->work, .in = e->value, .count = e->count});
-  ops->masked_copy(ops, &(MaskedCopy){.out = e->target_work, .in = e->target,
-                                      .count = e->target_count});
+int explorer_refresh(bfm_explorer *e) {
+  params_copy(e->ops, e->work, e->value, e->count);
+  params_copy(e->ops, e->target_work, e->target, e->target_count);
+  return e->ops->sync(e->ops);
 }
 
 // ------------------------------- making and freeing ----------------------------------------------
@@ -298,8 +296,7 @@ static int setup(bfm_explorer *e, int start) {
   }
   list_input_stats(e);
   TRY(init_parameters(e, start));
-  explorer_refresh_copies(e);
-  return e->ops->sync(e->ops);
+  return explorer_refresh(e);
 }
 
 static int check_size(const char *what, int64_t value, int64_t most) {
@@ -427,8 +424,7 @@ int bfm_explorer_set_tensor(bfm_explorer *e, int task, const char *name, const f
   TRY(find_tensor(e, task, name, count, &at, &padding));
   TRY(agent_check_finite(values, 1, count, name));
   TRY(padding_upload(e->ops, padding, at, values, count));
-  explorer_refresh_copies(e);
-  return e->ops->sync(e->ops);
+  return explorer_refresh(e);
 }
 
 // ------------------------------- acting ----------------------------------------------------------

@@ -48,7 +48,8 @@ struct bfm_explorer {
   // parameters: one array for all networks, Q and pi first, which have targets
   Net net[XNET_COUNT];
   int64_t first[XNET_COUNT], count, target_count;
-  float *value, *grad, *adam_m, *adam_v, *target;
+  float *value, *adam_m, *adam_v, *target;
+  void *grad;  // T
   void *work, *target_work;  // copies as T; value and target themselves when T is float32
   NetParams online[XNET_COUNT], slow[XNET_COUNT];
   AgentTensor tensors[EXPLORER_TENSORS];
@@ -91,7 +92,7 @@ struct bfm_explorer {
 int explorer_make(bfm_explorer **explorer, int64_t obs_dim, int64_t act_dim, int tasks, int envs,
                   const ExplorerOptions *options, int start);  // start: with first parameters
 int explorer_ready(bfm_explorer *explorer);  // the buffers of an update, made at the first call
-void explorer_refresh_copies(bfm_explorer *explorer);
+int explorer_refresh(bfm_explorer *explorer);  // copies after a change of parameters
 int explorer_upload_counters(bfm_explorer *explorer);
 
 // td3.c: observations [T, rows, obs] in place, as the networks see them; step: of the updates, for

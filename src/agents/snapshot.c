@@ -46,8 +46,7 @@ int snapshot_restore(const Snapshot *s, bfm_agent *a) {
   }
   a->step = s->step;
   TRY(ops->upload(ops, a->step_device, &a->step, sizeof a->step));
-  agent_refresh_copies(a);
-  return ops->sync(ops);
+  return agent_refresh(a);
 }
 
 void snapshot_free(Snapshot *s, bfm_agent *a) {

@@ -134,7 +134,6 @@ static void baseline_forward(bfm_agent *a) {
 static void b_backward(bfm_agent *a) {
   Ops *ops = a->ops;
   const Tape *tape = &a->tape[NET_B];
-  int64_t n = a->net[NET_B].count;
   if (a->config.b_norm) {
     ops->block_norm_grad(ops, &(BlockNormGrad){.dx = a->db, .dy = a->db, .x = tape->out,
                                                .rows = a->R * tape->rows, .d = a->d,
@@ -142,37 +141,25 @@ static void b_backward(bfm_agent *a) {
   }
   net_backward(ops, &a->net[NET_B], a->online[NET_B], tape, a->db,
                (Pass){.rows = tape->rows, .lane = 1, .side = 1 + SIDE}, 0);
-  if (!a->mask) return;
-  float *grad = a->online[NET_B].grad;
-  ops->masked_copy(ops, &(MaskedCopy){.out = grad, .in = grad, .mask = a->mask, .count = n,
-                                      .period = n, .out_f32 = 1});
 }
 
 // ------------------------------- the step --------------------------------------------------------
 
 // parameters first … end-1 and, where they have any, their targets
 static void update(bfm_agent *a, int64_t first, int64_t end, const int64_t *step) {
-  double lr = first == a->first[NET_B] && a->config.b_lr > 0 ? a->config.b_lr : a->config.lr;
+  int of_b = first == a->first[NET_B];
+  double lr = of_b && a->config.b_lr > 0 ? a->config.b_lr : a->config.lr;
   Ops *ops = a->ops;
   int copies = ops->type != F32, slow = first < a->target_count;
   int64_t at = first * (int64_t)type_size(ops->type);
   ops->adam(ops, &(Adam){.param = a->value + first, .m = a->adam_m + first, .v = a->adam_v + first,
-                         .grad = a->grad + first, .copy = copies ? (char *)a->work + at : NULL,
+                         .grad = (char *)a->grad + at, .mask = of_b ? a->mask : NULL,
+                         .copy = copies ? (char *)a->work + at : NULL,
                          .target = slow ? a->target + first : NULL,
                          .target_copy = slow && copies ? (char *)a->target_work + at : NULL,
                          .step = step, .count = end - first, .lr = (float)lr,
                          .beta1 = 0.9f, .beta2 = 0.999f, .epsilon = 1e-8f,
                          .tau = (float)a->config.polyak});
-}
-
-static void update_masked(bfm_agent *a) {
-  Ops *ops = a->ops;
-  int64_t n = a->net[NET_B].count;
-  if (!a->mask) return;
-  ops->masked_copy(ops, &(MaskedCopy){.out = a->b_work, .in = a->online[NET_B].value,
-                                      .mask = a->mask, .count = n, .period = n});
-  ops->masked_copy(ops, &(MaskedCopy){.out = a->b_target_work, .in = a->slow[NET_B].value,
-                                      .mask = a->mask, .count = n, .period = n});
 }
 
 // A network is updated as soon as its gradients are there: no loss looks at it again in this step.
@@ -241,7 +228,6 @@ void agent_learn(bfm_agent *a) {
   }
   update(a, a->first[NET_B], a->first[NET_B] + a->net[NET_B].count, a->step_device);
   if (a->config.mbar) update(a, a->first[NET_U], a->target_count, a->step_device);
-  update_masked(a);
   ops->lane(ops, 0);
 
   net_backward_trunk(ops, f, a->online[NET_F], &a->tape[NET_F], a->df, rows);

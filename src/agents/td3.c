@@ -47,7 +47,7 @@ void explorer_adam(bfm_explorer *e, int net, const int64_t *step, int slow) {
   int64_t first = e->first[net], at = first * (int64_t)type_size(ops->type);
   int copies = ops->type != F32;
   ops->adam(ops, &(Adam){.param = e->value + first, .m = e->adam_m + first, .v = e->adam_v + first,
-                         .grad = e->grad + first, .copy = copies ? (char *)e->work + at : NULL,
+                         .grad = (char *)e->grad + at, .copy = copies ? (char *)e->work + at : NULL,
                          .target = slow ? e->target + first : NULL,
                          .target_copy = slow && copies ? (char *)e->target_work + at : NULL,
                          .step = step, .count = e->net[net].count, .lr = (float)e->options.lr,

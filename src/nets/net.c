@@ -149,6 +149,11 @@ static void linear_forward(const Run *run, const Linear *l, Forward f) {
               .bias_copy = plus(run->params.work, l->bias + g0 * l->rows + f.from, type)});
 }
 
+// where the gradient of parameter `at` goes, or NULL
+static void *grad_at(const Run *run, int64_t at) {
+  return run->params.grad ? (void *)plus(run->params.grad, at, run->ops->type) : NULL;
+}
+
 // the gradient of a linear layer's weights from dy (columns y0 …) and its input x
 static void weight_grad(const Run *run, const Linear *l, const void *dy, int64_t ldy, int64_t y0,
                         const void *x, int64_t ldx) {
@@ -156,23 +161,22 @@ static void weight_grad(const Run *run, const Linear *l, const void *dy, int64_t
   int64_t g0 = first_group(run, l), groups = (int64_t)run->tape->replicas * l->members;
   run->ops->gemm(run->ops,
                  &(Gemm){.m = l->rows, .n = l->ld, .k = run->pass.rows, .transpose_a = 1,
-                         .type = type, .type_c = F32,
+                         .type = type, .type_c = type,
                          .a = plus(dy, at_row(run, ldy) + y0, type), .lda = ldy,
                          .stride_a = run->tape->rows * ldy,
                          .b = plus(x, at_row(run, ldx), type), .ldb = ldx,
                          .stride_b = run->tape->rows * ldx, .share_b = l->members / run->net->body,
-                         .c = run->params.grad + l->weight + g0 * l->rows * l->ld, .ldc = l->ld,
+                         .c = grad_at(run, l->weight + g0 * l->rows * l->ld), .ldc = l->ld,
                          .stride_c = l->rows * l->ld, .batch = groups});
 }
 
-// where the gradient of a layer's bias goes, or NULL
-static float *bias_grad(const Run *run, const Linear *l) {
-  return run->params.grad ? run->params.grad + l->bias + first_group(run, l) * l->rows : NULL;
+static void *bias_grad(const Run *run, const Linear *l) {
+  return grad_at(run, l->bias + first_group(run, l) * l->rows);
 }
 
 // dx = dy·W, columns 0 … n-1 of it, where relu > 0 (relu NULL: everywhere); sums: dx's over rows
 static void linear_back(const Run *run, const Linear *l, const void *dy, int64_t ldy, int64_t y0,
-                        void *dx, int64_t ldx, int64_t n, const void *relu, float *const sums[2]) {
+                        void *dx, int64_t ldx, int64_t n, const void *relu, void *const sums[2]) {
   Type type = run->ops->type;
   int64_t g0 = first_group(run, l);
   run->ops->gemm(run->ops,
@@ -206,20 +210,19 @@ static void norm_forward(const Run *run, const LayerNorm *norm, Activation f, vo
 
 // in place, from the gradient by y to that by x; sums: x's over rows
 static void norm_backward(const Run *run, const LayerNorm *norm, Activation f, void *dy,
-                          const void *x, const float *stats, float *sums, float *scratch,
+                          const void *x, const float *stats, void *sums, float *scratch,
                           int64_t K) {
   Ops *ops = run->ops;
   int64_t g0 = (int64_t)run->pass.replica * run->net->body, at = at_row(run, norm->width);
-  float *grad = run->params.grad ? run->params.grad + g0 * norm->width : NULL;
   void *dx = (void *)plus(dy, at, ops->type);
   ops->norm_grad(ops, &(NormGrad){.activation = f, .dx = dx, .dy = dx,
                                   .x = plus(x, at, ops->type),
                                   .stats = stats + run->pass.row0 * K * 2,
                                   .gain = run->params.value + norm->gain + g0 * norm->width,
                                   .bias = run->params.value + norm->shift + g0 * norm->width,
-                                  .dgain = grad ? grad + norm->gain : NULL,
-                                  .dbias = grad ? grad + norm->shift : NULL, .sums = sums,
-                                  .scratch = scratch,
+                                  .dgain = grad_at(run, norm->gain + g0 * norm->width),
+                                  .dbias = grad_at(run, norm->shift + g0 * norm->width),
+                                  .sums = sums, .scratch = scratch,
                                   .groups = (int64_t)run->tape->replicas * run->net->body,
                                   .rows = run->pass.rows, .row_stride = run->tape->rows,
                                   .width = norm->width, .blocks = K});
@@ -330,7 +333,7 @@ static void branch_backward(const Run *run, int b, int want_din) {
   if (run->params.grad) {
     weight_grad(run, &net->branch_out[b], tape->dx[0], ld, y0, tape->act[b], net->hidden);
   }
-  float *const sums[2] = {bias_grad(run, &net->branch_in[b]), NULL};
+  void *const sums[2] = {bias_grad(run, &net->branch_in[b]), NULL};
   linear_back(run, &net->branch_out[b], tape->dx[0], ld, y0, tape->dact[b], net->hidden,
               net->hidden, net->plain ? tape->act[b] : NULL, net->plain ? sums : NULL);
   if (!net->plain) {
@@ -376,8 +379,8 @@ void net_backward_trunk(Ops *ops, const Net *net, NetParams params, const Tape *
     }
     int64_t n = i || params.grad ? ldx : net->feat;  // for the input alone, branch 0 is enough
     // what dx sums to over rows is the gradient of the biases that x was made with
-    float *const sums[2] = {bias_grad(&run, i ? &net->trunk[i - 1] : &net->branch_out[0]),
-                            i || !net->in[1] ? NULL : bias_grad(&run, &net->branch_out[1])};
+    void *const sums[2] = {bias_grad(&run, i ? &net->trunk[i - 1] : &net->branch_out[0]),
+                           i || !net->in[1] ? NULL : bias_grad(&run, &net->branch_out[1])};
     if (net->trunk_norm[i].width) {
       linear_back(&run, l, dy, ldy, 0, dx, ldx, n, NULL, NULL);
       norm_backward(&run, &net->trunk_norm[i], RELU, dx, tape->x_pre[i], tape->x_stats[i], sums[0],

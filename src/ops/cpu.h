@@ -70,6 +70,12 @@ static inline void row_write(void *x, Type type, int64_t at, int64_t n, const fl
   for (int64_t i = 0; i < n; i++) to[i] = f32_to_bf16(buffer[i]);
 }
 
+// n values that were computed elsewhere
+static inline void row_put(void *x, Type type, int64_t at, int64_t n, const float *values) {
+  if (type == F32) memcpy((float *)x + at, values, n * sizeof *values);
+  row_write(x, type, at, n, values);
+}
+
 // ------------------------------- mathematics -----------------------------------------------------
 
 // exp for x in [-87, 87], within 2 ulp; without branches, so that loops of it become vector code

@@ -17,7 +17,7 @@ static void bias_grad_task(void *job, int64_t task, int worker) {
     const float *dy = row_read(x->dy, type, group * x->stride + i * x->ld + col, n, buffer);
     for (int64_t j = 0; j < n; j++) sum[j] += dy[j];
   }
-  memcpy(x->db + group * x->cols + col, sum, n * sizeof *sum);
+  row_put(x->db, type, group * x->cols + col, n, sum);
 }
 
 static void bias_grad(Ops *ops, const BiasGrad *x) {
@@ -122,14 +122,14 @@ static void norm_grad_task(void *job, int64_t task, int worker) {
 static void norm_sums_task(void *job, int64_t task, int worker) {
   ARGS(NormGrad);
   int64_t pieces = chunks(x->rows, CHUNK_ROWS);
-  float *const outs[] = {x->dgain, x->dbias, x->sums};
+  void *const outs[] = {x->dgain, x->dbias, x->sums};
   for (int i = 0; i < 3; i++) {
-    float *out = outs[i] + task * x->width;
-    memset(out, 0, x->width * sizeof *out);
+    float total[MAX_WIDTH] = {0};
     for (int64_t piece = 0; piece < pieces; piece++) {
       const float *sums = x->scratch + ((task * pieces + piece) * 3 + i) * x->width;
-      for (int64_t j = 0; j < x->width; j++) out[j] += sums[j];
+      for (int64_t j = 0; j < x->width; j++) total[j] += sums[j];
     }
+    row_put(outs[i], type, task * x->width, x->width, total);
   }
 }
 
@@ -278,11 +278,6 @@ static void residual_norm(Ops *ops, const ResidualNorm *x) {
 
 // ------------------------------- parameters ------------------------------------------------------
 
-static void copy_values(void *copy, Type type, int64_t at, int64_t n, const float *values) {
-  if (copy && type == F32) memcpy((float *)copy + at, values, n * sizeof *values);
-  if (copy) row_write(copy, type, at, n, values);
-}
-
 static void adam_task(void *job, int64_t task, int worker) {
   ARGS(Adam);
   int64_t begin = task * CHUNK_VALUES, n = min64(CHUNK_VALUES, x->count - begin);
@@ -291,38 +286,27 @@ static void adam_task(void *job, int64_t task, int worker) {
   float root = (float)(1 / sqrt(1 - pow(x->beta2, t)));
   float beta1 = x->beta1, beta2 = x->beta2, epsilon = x->epsilon;
   float *param = x->param + begin, *m = x->m + begin, *v = x->v + begin;
-  const float *grad = x->grad + begin;
+  float buffer[CHUNK_VALUES];
+  const float *grad = row_read(x->grad, type, begin, n, buffer);
+  if (x->mask) {
+    for (int64_t i = 0; i < n; i++) buffer[i] = x->mask[begin + i] ? grad[i] : 0;
+    grad = buffer;
+  }
   for (int64_t i = 0; i < n; i++) {
     float g = grad[i];
     m[i] += (1 - beta1) * (g - m[i]);
     v[i] = beta2 * v[i] + (1 - beta2) * g * g;
     param[i] -= rate * m[i] / (sqrtf(v[i]) * root + epsilon);
   }
-  copy_values(x->copy, type, begin, n, param);
+  if (x->copy) row_put(x->copy, type, begin, n, param);
   if (!x->target) return;
   float *target = x->target + begin, tau = x->tau;
   for (int64_t i = 0; i < n; i++) target[i] += tau * (param[i] - target[i]);
-  copy_values(x->target_copy, type, begin, n, target);
+  if (x->target_copy) row_put(x->target_copy, type, begin, n, target);
 }
 
 static void adam(Ops *ops, const Adam *x) {
   cpu_run(ops, x, chunks(x->count, CHUNK_VALUES), adam_task);
-}
-
-static void masked_copy_task(void *job, int64_t task, int worker) {
-  ARGS(MaskedCopy);
-  int64_t begin = task * CHUNK_VALUES, n = min64(CHUNK_VALUES, x->count - begin);
-  Type out_type = x->out_f32 ? F32 : type;
-  float buffer[CHUNK_VALUES];
-  float *out = row_target(x->out, out_type, begin, buffer);
-  for (int64_t i = 0; i < n; i++) {
-    out[i] = !x->mask || x->mask[(begin + i) % x->period] ? x->in[begin + i] : 0;
-  }
-  row_write(x->out, out_type, begin, n, out);
-}
-
-static void masked_copy(Ops *ops, const MaskedCopy *x) {
-  cpu_run(ops, x, chunks(x->count, CHUNK_VALUES), masked_copy_task);
 }
 
 static void increment(Ops *ops, int64_t *counter) {
@@ -342,6 +326,5 @@ void cpu_layers(Ops *ops) {
   ops->block_norm_grad = block_norm_grad;
   ops->residual_norm = residual_norm;
   ops->adam = adam;
-  ops->masked_copy = masked_copy;
   ops->increment = increment;
 }

@@ -72,7 +72,7 @@ void cuda_gemm_close(Cuda *c);
 
 // sums over the rows of dy, whose values with relu ≤ 0 become 0 first (relu given)
 typedef struct {
-  float *sums[2];    // [cols] a group, or [cols/2] a group in each, or NULL
+  void *sums[2];     // T: [cols] a group, or [cols/2] a group in each, or NULL
   const void *dy;    // read
   void *out;         // written when relu is given
   const void *relu;  // or NULL
@@ -225,7 +225,7 @@ __device__ inline void store(__nv_bfloat16 *x, const float (&v)[V]) {
   }
 }
 
-// float32 that no one reads again soon leaves the cache to others
+// what no one reads again soon leaves the cache to others
 template <int V>
 __device__ inline void load_once(const float *x, float (&v)[V]) {
   if constexpr (V == 4) {
@@ -234,6 +234,18 @@ __device__ inline void load_once(const float *x, float (&v)[V]) {
   } else {
 #pragma unroll
     for (int i = 0; i < V; i++) v[i] = __ldcs(x + i);
+  }
+}
+
+template <int V>
+__device__ inline void load_once(const __nv_bfloat16 *x, float (&v)[V]) {
+  if constexpr (V == 4) {
+    uint2 t = __ldcs((const uint2 *)x);
+    v[0] = __uint_as_float(t.x << 16), v[1] = __uint_as_float(t.x & 0xffff0000u);
+    v[2] = __uint_as_float(t.y << 16), v[3] = __uint_as_float(t.y & 0xffff0000u);
+  } else {
+#pragma unroll
+    for (int i = 0; i < V; i++) v[i] = __bfloat162float(__ldcs(x + i));
   }
 }
 
@@ -247,7 +259,9 @@ __device__ inline void store_once(float *x, const float (&v)[V]) {
   }
 }
 
-static inline bool aligned(const void *x, size_t bytes) { return (uintptr_t)x % bytes == 0; }
+__host__ __device__ static inline bool aligned(const void *x, size_t bytes) {
+  return (uintptr_t)x % bytes == 0;
+}
 
 // ------------------------------- sums ------------------------------------------------------------
 

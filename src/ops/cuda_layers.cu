@@ -13,7 +13,7 @@
 #define COLUMN_BLOCKS 4  // of a multiprocessor: enough to keep its memory busy
 
 // sums from each thread's over its rows of the chunk
-template <int V>
+template <typename T, int V>
 __device__ inline void column_sums(const ColumnPass &x, const float (&sum)[V], float *scratch,
                                    unsigned *counters) {
   __shared__ float part[COLUMN_ROWS][32 * V];
@@ -38,7 +38,7 @@ __device__ inline void column_sums(const ColumnPass &x, const float (&sum)[V], f
   }
   if (!mine) return;
   int64_t cols = x.sums[1] ? x.cols / 2 : x.cols, half = col >= cols;
-  x.sums[half][g * cols + col - half * cols] = total;
+  put((T *)x.sums[half] + g * cols + col - half * cols, total);
 }
 
 // a block: 32·V columns of a chunk of rows of a group
@@ -67,7 +67,7 @@ __global__ void column_kernel(const ColumnPass x, int64_t chunk, float *scratch,
       for (int j = 0; j < V; j++) sum[j] += v[j];
     }
   }
-  if constexpr (SUM) column_sums<V>(x, sum, scratch, counters);
+  if constexpr (SUM) column_sums<T, V>(x, sum, scratch, counters);
 }
 
 template <typename T, int V>
@@ -421,6 +421,7 @@ __global__ void norm_grad_any_kernel(const NormGrad x, unsigned lanes) {
 }
 
 // dgain, dbias and dx's sums from those of the chunks: a block for 32 of a group's 3·width columns
+template <typename T>
 __global__ void norm_sums_kernel(const NormGrad x, unsigned chunks) {
   __shared__ float part[COLUMN_ROWS][32];
   unsigned width = x.width, col = blockIdx.x * 32 + threadIdx.x;
@@ -436,15 +437,16 @@ __global__ void norm_sums_kernel(const NormGrad x, unsigned chunks) {
   if (threadIdx.y > 0 || col >= 3 * width) return;
 #pragma unroll
   for (int i = 1; i < COLUMN_ROWS; i++) sum += part[i][threadIdx.x];
-  float *out = col < width ? x.dgain : col < 2 * width ? x.dbias : x.sums;
-  out[g * width + col % width] = sum;
+  void *out = col < width ? x.dgain : col < 2 * width ? x.dbias : x.sums;
+  put((T *)out + g * width + col % width, sum);
 }
 
 // dgain, dbias and dx's sums, where wanted, from the chunks'
+template <typename T>
 static void norm_sums(Cuda *c, const NormGrad *x, unsigned chunks) {
   if (!x->dgain) return;
   dim3 grid((unsigned)divide_up(3 * x->width, 32), (unsigned)x->groups);
-  launch(c, norm_sums_kernel, grid, dim3(32, COLUMN_ROWS), *x, chunks);
+  launch(c, norm_sums_kernel<T>, grid, dim3(32, COLUMN_ROWS), *x, chunks);
 }
 
 template <typename T, int WARPS>
@@ -458,7 +460,7 @@ static void norm_grad_of(Cuda *c, const NormGrad *x) {
       x->activation == TANH ? norm_grad_kernel<T, WARPS, TANH> : norm_grad_kernel<T, WARPS, RELU>;
   launch(c, kernel, grid, THREADS, *x, (unsigned)chunk, (unsigned)lanes_for(vectors),
          (unsigned)(x->blocks == 1 ? WARPS : divide_up(vectors, 32)));
-  norm_sums(c, x, grid.x);
+  norm_sums<T>(c, x, grid.x);
 }
 
 template <typename T, int V>
@@ -468,7 +470,7 @@ static void norm_grad_any(Cuda *c, const NormGrad *x) {
   auto kernel =
       x->activation == TANH ? norm_grad_any_kernel<T, V, TANH> : norm_grad_any_kernel<T, V, RELU>;
   launch(c, kernel, grid, THREADS, *x, (unsigned)lanes);
-  norm_sums(c, x, grid.x);
+  norm_sums<T>(c, x, grid.x);
 }
 
 static void norm_grad(Ops *ops, const NormGrad *x) {
@@ -499,27 +501,57 @@ static void norm_grad(Ops *ops, const NormGrad *x) {
 
 // ------------------------------- moving ----------------------------------------------------------
 
-template <typename T>
+// the row of an operand with so many rows a group (0: as many as there are)
+__device__ inline const float *pack_row(const float *in, unsigned rows, unsigned cols, unsigned row,
+                                        const Pack &x) {
+  if (!rows) rows = x.rows;
+  return in + ((int64_t)blockIdx.y * rows + (row < rows ? row : row % rows)) * cols;
+}
+
+// a thread: V columns of a row
+template <typename T, int V>
 __global__ void pack_kernel(const Several<Pack> several) {
   const Pack &x = several.x[blockIdx.z];
-  unsigned width = x.a_cols + x.b_cols, i = thread_index32(), col = i % width, row = i / width;
+  unsigned a_cols = x.a_cols, width = a_cols + x.b_cols, vectors = (width + V - 1) / V;
+  unsigned i = thread_index32(), col = i % vectors * V, row = i / vectors;
   int64_t g = blockIdx.y;
-  if (g >= x.groups || row >= x.rows || (col >= x.a_cols && !x.b)) return;
-  bool first = col < x.a_cols;
-  unsigned rows = first ? x.a_rows : x.b_rows;
-  if (!rows) rows = x.rows;
-  int64_t from = g * rows + (row < rows ? row : row % rows);
-  float v = first ? x.a[from * x.a_cols + col] : x.b[from * x.b_cols + col - x.a_cols];
+  if (g >= x.groups || row >= x.rows) return;
+  const float *a = pack_row(x.a, x.a_rows, a_cols, row, x) + col;
+  const float *b = pack_row(x.b, x.b_rows, x.b_cols, row, x) + (int64_t)col - a_cols;
+  const float *from = col < a_cols ? a : b;
+  bool whole = col + V <= width, one = col + V <= a_cols || col >= a_cols;
+  float v[V];
+  if (whole && one && aligned(from, 16)) {
+    load(from, v);
+  } else {
+#pragma unroll
+    for (int j = 0; j < V; j++) v[j] = col + j < a_cols ? a[j] : col + j < width ? b[j] : 0;
+  }
   for (int64_t copy = 0; copy < x.copies; copy++) {
-    put((T *)x.out + ((g * x.copies + copy) * x.row_stride + x.row0 + row) * x.ld + col, v);
+    T *out = (T *)x.out + ((g * x.copies + copy) * x.row_stride + x.row0 + row) * x.ld + col;
+    if (whole) {
+      store(out, v);
+    } else {
+      for (unsigned j = 0; j < width - col; j++) put(out + j, v[j]);
+    }
   }
 }
 
-static int64_t pack_values(const Pack *x) { return x->rows * (x->a_cols + x->b_cols); }
+template <int V>
+static int64_t pack_vectors(const Pack *x) {
+  return x->rows * divide_up(x->a_cols + x->b_cols, V);
+}
 static int64_t pack_groups(const Pack *x) { return x->groups; }
 
 static void pack(Ops *ops, const Pack *x) {
-  BY_TYPE(ops->type, launch_several(cuda_of(ops), pack_kernel<T>, x, pack_values, pack_groups));
+  Cuda *c = cuda_of(ops);
+  bool wide = true;
+  for (const Pack *y = x; y; y = y->next) wide = wide && y->ld % 8 == 0 && aligned(y->out, 16);
+  if (wide) {
+    BY_TYPE(ops->type, launch_several(c, pack_kernel<T, 8>, x, pack_vectors<8>, pack_groups));
+  } else {
+    BY_TYPE(ops->type, launch_several(c, pack_kernel<T, 1>, x, pack_vectors<1>, pack_groups));
+  }
 }
 
 template <typename U>
@@ -657,8 +689,12 @@ __device__ inline void adam_at(const Adam &x, int64_t i, float rate, float root)
   load_once(x.param + i, p);
   load_once(x.m + i, m);
   load_once(x.v + i, v);
-  load_once(x.grad + i, g);
+  load_once((const T *)x.grad + i, g);
   if (x.target) load_once(x.target + i, t);
+  if (x.mask) {
+#pragma unroll
+    for (int j = 0; j < V; j++) g[j] = x.mask[i + j] ? g[j] : 0;
+  }
 #pragma unroll
   for (int j = 0; j < V; j++) {
     m[j] += (1 - x.beta1) * (g[j] - m[j]);
@@ -690,10 +726,10 @@ __global__ void adam_kernel(const Adam x, float log1, float log2) {
 static void adam(Ops *ops, const Adam *x) {
   Cuda *c = cuda_of(ops);
   if (x->count <= 0) return;
-  size_t copy = 4 * type_size(ops->type);
+  size_t four = 4 * type_size(ops->type);
   bool wide = aligned(x->param, 16) && aligned(x->m, 16) && aligned(x->v, 16) &&
-              aligned(x->grad, 16) && aligned(x->target, 16) && aligned(x->copy, copy) &&
-              aligned(x->target_copy, copy);
+              aligned(x->grad, four) && aligned(x->target, 16) && aligned(x->copy, four) &&
+              aligned(x->target_copy, four);
   // one model's update beside other work has time: a few blocks that stay leave the multiprocessors
   // to the products. That of several models needs all of the memory's speed
   bool few = c->lane && x->count < SMALL_UPDATE;
@@ -703,17 +739,6 @@ static void adam(Ops *ops, const Adam *x) {
   BY_TYPE(ops->type,
           launch(c, wide ? adam_kernel<T, 4> : adam_kernel<T, 1>, (unsigned)blocks, threads, *x,
                  (float)log((double)x->beta1), (float)log((double)x->beta2)));
-}
-
-template <typename T>
-__global__ void masked_copy_kernel(const MaskedCopy x) {
-  unsigned i = thread_index32(), period = x.period;
-  if (i < x.count) put((T *)x.out + i, !x.mask || x.mask[i % period] ? x.in[i] : 0);
-}
-
-static void masked_copy(Ops *ops, const MaskedCopy *x) {
-  BY_TYPE(x->out_f32 ? F32 : ops->type,
-          launch(cuda_of(ops), masked_copy_kernel<T>, grid_for(x->count), THREADS, *x));
 }
 
 __global__ void increment_kernel(int64_t *counter) { ++*counter; }
@@ -734,6 +759,5 @@ void cuda_layers(Ops *ops) {
   ops->block_norm_grad = block_norm_grad;
   ops->residual_norm = residual_norm;
   ops->adam = adam;
-  ops->masked_copy = masked_copy;
   ops->increment = increment;
 }

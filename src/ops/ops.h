@@ -7,8 +7,8 @@
 //
 // Letters: R replicas, M members, G = R·M groups (the leading axis of a batched product), N rows of
 // a batch, d length of z, K blocks, I groups of equal z with J = N/I rows each.
-// T is the type of activations and of the weights' working copies: float32 or bfloat16.
-// Products sum in float32; parameters, gradients of parameters, losses are float32.
+// T is the type of activations, of the weights' working copies and of the parameters' gradients:
+// float32 or bfloat16. Products and sums are taken in float32; parameters and losses are float32.
 
 #ifndef BFM_OPS_OPS_H
 #define BFM_OPS_OPS_H
@@ -67,12 +67,12 @@ typedef struct {
   const void *relu;  // the activations behind the gradient C: same layout and type as C
   // with RELU_GRAD and C of T: C summed over its rows, [n] a group, or NULL. Two: the second half
   // of the columns goes to the second, [n/2] a group each
-  float *sums[2];
+  void *sums[2];  // T
 } Gemm;
 
 // db[g, :] = sum over rows of dy[g, :, :]
 typedef struct {
-  float *db;
+  void *db;        // T
   const void *dy;  // T
   int64_t groups, rows, cols, ld, stride;
 } BiasGrad;
@@ -99,7 +99,7 @@ typedef struct {
   void *dx;  // T
   const void *dy, *x;
   const float *stats, *gain, *bias;
-  float *dgain, *dbias, *sums;  // [G, width], or NULL, all three: only dx
+  void *dgain, *dbias, *sums;  // T [G, width], or NULL, all three: only dx
   float *scratch;
   int64_t groups, rows, row_stride, width, blocks;
 } NormGrad;
@@ -337,25 +337,17 @@ typedef struct {
 // ------------------------------- parameters ------------------------------------------------------
 
 // Adam, then target += tau·(param − target). The copies (T) receive the new values. *step counts
-// from 0 at the first update.
+// from 0 at the first update. Parameters and moments that are 0 stay so where mask is 0.
 typedef struct {
   float *param, *m, *v;
-  const float *grad;
+  const void *grad;          // T
+  const uint8_t *mask;       // where 0, the gradient counts as 0; or NULL
   float *target;             // or NULL
   void *copy, *target_copy;  // or NULL
   const int64_t *step;
   int64_t count;
   float lr, beta1, beta2, epsilon, tau;
 } Adam;
-
-// out = in where mask (repeating every `period` elements) is 1, else 0. out: T, or float32
-typedef struct {
-  void *out;
-  const float *in;
-  const uint8_t *mask;  // NULL: all ones
-  int64_t count, period;
-  int out_f32;
-} MaskedCopy;
 
 // ------------------------------- acting ----------------------------------------------------------
 
@@ -498,7 +490,6 @@ struct Ops {
   void (*psi_loss)(Ops *ops, const PsiLoss *x);
 
   void (*adam)(Ops *ops, const Adam *x);
-  void (*masked_copy)(Ops *ops, const MaskedCopy *x);
   void (*increment)(Ops *ops, int64_t *counter);
 
   void (*es_sample)(Ops *ops, const EsSample *x);

@@ -15,6 +15,7 @@
 
 #include "agents/agent.h"
 #include "agents/explorer.h"
+#include "core/bf16.h"
 #include "core/rng.h"
 
 enum { ROWS = 64, OBS = 17, ACT = 6, TASKS = 2, ENVS = 2 };
@@ -28,10 +29,14 @@ static int64_t row_at(const Padding *p, int64_t i) {
 
 // the tensors' own values as they are set to zero in a copy of an array: nothing may be left
 static void check_zero(Ops *ops, const AgentTensor *tensors, int count, int replicas,
-                       const float *base, const float *array, int64_t size, const char *what) {
+                       const float *base, const void *array, Type type, int64_t size,
+                       const char *what) {
   float *host = malloc(size * sizeof *host);
-  assert_non_null(host);
-  assert_int_equal(ops->download(ops, host, array, size * sizeof *host), BFM_OK);
+  uint16_t *half = malloc(size * sizeof *half);
+  assert_true(host && half);
+  void *to = type == F32 ? (void *)host : half;
+  assert_int_equal(ops->download(ops, to, array, size * type_size(type)), BFM_OK);
+  for (int64_t i = 0; i < size && type == BF16; i++) host[i] = bf16_to_f32(half[i]);
   int64_t own = 0;
   for (int t = 0; t < count; t++) {
     const NetTensor *x = &tensors[t].tensor;
@@ -47,6 +52,7 @@ static void check_zero(Ops *ops, const AgentTensor *tensors, int count, int repl
     if (host[i] != 0) fail_msg("%s: the padding at %ld is %g", what, (long)i, host[i]);
   }
   free(host);
+  free(half);
 }
 
 static char *read_file(const char *path, size_t *size) {
@@ -97,17 +103,19 @@ static void check_agent(const char *device, const char *algo) {
 
   const struct {
     const char *what;
-    const float *base, *array;
+    const float *base;
+    const void *array;
+    Type type;
     int64_t size;
-  } arrays[] = {{"parameters", a->value, a->value, a->count},
-                {"gradients", a->value, a->grad, a->count},
-                {"first moments", a->value, a->adam_m, a->count},
-                {"second moments", a->value, a->adam_v, a->count},
-                {"targets", a->target, a->target, a->laplacian ? 0 : a->target_count}};
+  } arrays[] = {{"parameters", a->value, a->value, F32, a->count},
+                {"gradients", a->value, a->grad, a->ops->type, a->count},
+                {"first moments", a->value, a->adam_m, F32, a->count},
+                {"second moments", a->value, a->adam_v, F32, a->count},
+                {"targets", a->target, a->target, F32, a->laplacian ? 0 : a->target_count}};
   for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++) {
     if (!arrays[i].size) continue;  // lap: there are values of phi that no one looks at
     check_zero(a->ops, a->tensors, a->tensor_count, a->R, arrays[i].base, arrays[i].array,
-               arrays[i].size, arrays[i].what);
+               arrays[i].type, arrays[i].size, arrays[i].what);
   }
 
   name_files(first, second);
@@ -154,9 +162,9 @@ static void check_explorer(const char *device) {
     assert_int_equal(bfm_explorer_add(e, rows), BFM_OK);
   }
   assert_int_equal(bfm_explorer_update(e, 10), BFM_OK);
-  check_zero(e->ops, e->tensors, e->tensor_count, TASKS, e->value, e->value, e->count,
+  check_zero(e->ops, e->tensors, e->tensor_count, TASKS, e->value, e->value, F32, e->count,
              "parameters");
-  check_zero(e->ops, e->tensors, e->tensor_count, TASKS, e->target, e->target, e->target_count,
+  check_zero(e->ops, e->tensors, e->tensor_count, TASKS, e->target, e->target, F32, e->target_count,
              "targets");
 
   name_files(first, second);
