@@ -15,7 +15,7 @@ typedef struct {
     char device[OPTION_TEXT_SIZE];
   } options;
   Flags flags;                   // of these options
-  struct argp_child parsers[3];  // of a subcommand's own: --tasks, --json, --quiet, models; flags
+  struct argp_child parsers[3];  // children of a subcommand's own parser
   const char **models;           // their files
   int model_count;
   const char *list;  // of tasks, as typed; NULL: none was
@@ -27,7 +27,7 @@ typedef struct {
   int now, count;  // whose turn it is, of so many
 } Judge;
 
-// ready to parse; so many episodes by default
+// ready to parse --tasks, --json, --quiet, the models and the flags; so many episodes by default
 int judge_new(Judge *judge, int argc, const char *episodes);
 void judge_free(Judge *judge);
 
