@@ -312,7 +312,10 @@ static int set_prompt(Training *t, const Dataset *data) {
   if (status == BFM_NO_MEMORY || (status && (t->settings.eval_every || *t->settings.env))) {
     return status;
   }
-  if (status) snprintf(t->prompt_note, sizeof t->prompt_note, "%s", bfm_error());
+  if (!bfm_agent_prompt_count(t->agent)) {
+    snprintf(t->prompt_note, sizeof t->prompt_note, "%s",
+             status ? bfm_error() : "the data, or a part of it, has no infos/qpos and infos/qvel");
+  }
   return t->settings.eval_every ? keep_rewards(t, data) : BFM_OK;
 }
 
