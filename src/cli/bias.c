@@ -145,7 +145,7 @@ static void print_table(const Measure *m) {
       print_task(r ? "" : m->judge.tasks.text[t], width);
       printf(" %9.1f %9.1f %9.1f ± %-8.1f", earned.mean, earned.mean - bias.mean, bias.mean,
              bias.std);
-      if (earned.mean)
+      if (fabs(earned.mean) >= 0.05)  // not shown as 0
         printf("%6.0f%%", 100 * bias.mean / fabs(earned.mean));
       else
         printf("%7s", "");
