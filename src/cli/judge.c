@@ -11,7 +11,7 @@
 
 static const struct argp_option own_options[] = {
     {"tasks", 't', "LIST", 0,
-     "all (default), in (those of the datasets), new, or names and expressions with commas between",
+     "all (default), in (those of the datasets), new, names and expressions, with commas between",
      0},
     {"json", 'j', NULL, 0, "print a JSON object for each model and task, one a line", 0},
     {"quiet", 'q', NULL, 0, "no progress line", 0},
