@@ -160,4 +160,7 @@ def test_a_smaller_model_does_the_same(model, tmp_path):
 def test_bad_exports(model, tmp_path):
   assert "members" in refused("export", model, "-o", tmp_path / "x.safetensors", "--members", 3)
   assert "-o" in refused("export", model)
+  before = model.read_bytes()
+  assert "the model itself" in refused("export", model, "-o", model, "--members", 1)
+  assert model.read_bytes() == before
   refused("export", model, "-o", tmp_path / "no" / "folder.safetensors")
