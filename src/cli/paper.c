@@ -404,7 +404,8 @@ int cli_paper(int argc, char **argv) {
       "  bfm paper list\n"
       "  bfm paper run mood --filter \"walker FB-AW\" --steps 300k --seeds 3\n"
       "  bfm paper show mood\n"
-      "  bfm paper run first --preset small --steps 2k\n",
+      "  bfm paper run first --preset small --batch 128 --steps 500 --seeds 1 \\\n"
+      "    --episodes 2 --data-steps 100k\n",
       children,
       NULL,
       NULL};
