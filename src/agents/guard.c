@@ -22,6 +22,7 @@
 
 static double mean_square(const float *x, int64_t rows, int64_t d) {
   double sum = 0;
+#pragma omp simd reduction(+ : sum)
   for (int64_t i = 0; i < rows * d; i++) sum += (double)x[i] * x[i];
   return sum / rows;
 }
@@ -31,10 +32,10 @@ static double square_of_mean(const float *x, int64_t rows, int64_t d) {
   double sum = 0;
   for (int64_t j = 0; j < d; j++) {
     double mean = 0;
-    for (int64_t i = 0; i < rows; i++) mean += (double)x[i * d + j] / rows;
+    for (int64_t i = 0; i < rows; i++) mean += x[i * d + j];
     sum += mean * mean;
   }
-  return sum;
+  return sum / ((double)rows * rows);
 }
 
 // f: one member's rows, b the batch's

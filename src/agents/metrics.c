@@ -60,9 +60,10 @@ static void tridiagonal(double *c, int64_t n, double *diagonal, double *beside, 
     double half = square - beside[k] * v[k + 1];  // half the square of the vector
     v[k + 1] -= beside[k];
     for (int64_t i = k + 1; i < n; i++) {
-      p[i] = 0;
-      for (int64_t j = k + 1; j < n; j++) p[i] += c[i * n + j] * v[j];
-      p[i] /= half;
+      double dot = 0;
+#pragma omp simd reduction(+ : dot)
+      for (int64_t j = k + 1; j < n; j++) dot += c[i * n + j] * v[j];
+      p[i] = dot / half;
       along += p[i] * v[i];
     }
     for (int64_t i = k + 1; i < n; i++) p[i] -= along / (2 * half) * v[i];
@@ -128,6 +129,7 @@ static double mean_norm(const float *x, int64_t groups, int64_t group_rows, int6
     for (int64_t i = 0; i < rows; i++) {
       double square = 0;
       const float *row = x + (g * group_rows + i) * d;
+#pragma omp simd reduction(+ : square)
       for (int64_t j = 0; j < d; j++) square += (double)row[j] * row[j];
       sum += sqrt(square);
     }
@@ -220,15 +222,18 @@ static int of_m(bfm_agent *a, float *out) {
   int64_t members = a->R * a->M, rows = a->N * a->J;
   fb_products(a);
   for (int64_t g = 0; g < members; g++) {
-    float *largest = &out[g / a->M * METRICS + M_MAX];
-    for (int64_t at = 0; at < rows; at += 1 << 20) {
-      int64_t n = rows - at < 1 << 20 ? rows - at : 1 << 20;
+    float largest = out[g / a->M * METRICS + M_MAX];
+    for (int64_t at = 0; at < rows; at += 1 << 18) {
+      int64_t n = rows - at < 1 << 18 ? rows - at : 1 << 18;
       float *m;
       int status = fetch(a, a->m + g * rows + at, n, &m);
-      for (int64_t i = 0; i < n && !status; i++) *largest = fmaxf(*largest, fabsf(m[i]));
+      if (status) n = 0;
+#pragma omp simd reduction(max : largest)
+      for (int64_t i = 0; i < n; i++) largest = fabsf(m[i]) > largest ? fabsf(m[i]) : largest;
       free(m);
       TRY(status);
     }
+    out[g / a->M * METRICS + M_MAX] = largest;
   }
   return BFM_OK;
 }
