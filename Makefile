@@ -111,14 +111,17 @@ $(BUILD)/libbfm_cuda.so: $(CUDA_OBJ)
 	$(SAY) $(NVCC) -shared -cudart static -o $@ $^ -lcublasLt \
 	  -Xlinker '-rpath=$$ORIGIN/lib:$$ORIGIN:/usr/local/cuda/lib64'
 
--include $(LIB_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(CUDA_OBJ:.o=.d) $(UNIT:=.d) $(FUZZ:=.d)
+-include $(LIB_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(CUDA_OBJ:.o=.d) $(UNIT:=.d) $(FUZZ:=.d) \
+         $(BUILD)/tests/unit/cuda_steps.d
 
 # ---------------------------------- tests ---------------------------------------------------------
 
 $(BUILD)/tests/unit/%: tests/unit/%.c $(BUILD)/libbfm.a
 	@mkdir -p $(@D)
 	$(SAY) $(CC) $(bfm_CPPFLAGS) $(bfm_CFLAGS) -MF $@.d $(bfm_LDFLAGS) $< -o $@ \
-	  $(BUILD)/libbfm.a -lcmocka $(LDLIBS)
+	  $(filter %.o,$^) $(BUILD)/libbfm.a -lcmocka $(LDLIBS)
+
+$(BUILD)/tests/unit/test_cuda: $(BUILD)/tests/unit/cuda_steps.o
 
 $(BUILD)/tests/fuzz/%: tests/fuzz/%.c $(BUILD)/libbfm.a
 	@mkdir -p $(@D)

@@ -11,6 +11,7 @@
 #include "agents/agent.h"
 #include "cli/cli.h"
 #include "core/json.h"
+#include "core/nearest.h"
 #include "envs/domain.h"
 
 enum { KEY_REWARD = 0x800, KEY_TASK, KEY_GOAL, KEY_DEMO, KEY_Z, KEY_SOFTMAX };
@@ -108,9 +109,30 @@ static int read_floats(const cJSON *json, const char *path, const char *name, in
   return status;
 }
 
+// a word that means nothing here was meant to mean something
+static int check_goal(const cJSON *json, const char *path) {
+  static const char *const words[] = {"obs", "qpos", "qvel", "act"};
+  const cJSON *item;
+  cJSON_ArrayForEach(item, json) {
+    Nearest nearest = {.word = item->string};
+    int known = 0;
+    for (int i = 0; i < 4; i++) {
+      known |= !strcmp(words[i], item->string);
+      nearest_try(&nearest, words[i]);
+    }
+    if (known) continue;
+    return bfm_fail(BFM_BAD_ARGUMENT,
+                    "%s: a goal has qpos, qvel and act, or obs, not \"%.64s\"%s%s%s", path,
+                    item->string, nearest.best ? "; did you mean " : "",
+                    nearest.best ? nearest.best : "", nearest.best ? "?" : "");
+  }
+  return BFM_OK;
+}
+
 static int file_goal(const cJSON *json, const char *path, bfm_agent *agent, int replica, float *z) {
   float obs[4096];
   int found;
+  TRY(check_goal(json, path));
   TRY(read_floats(json, path, "obs", bfm_agent_obs_dim(agent), obs, &found));
   if (found) return bfm_agent_prompt_states(agent, replica, 1, obs, z);
 

@@ -104,8 +104,8 @@ int bench_act(bfm_agent *agent, double seconds, int json) {
       printf("{\"bench\": \"act\", \"rows\": %ld, \"es\": %d, \"seconds\": %.6f}\n",
              (long)call.rows, call.es, times.best);
     } else {
-      printf("%4ld observations, %s: %8.3f ms\n", (long)call.rows,
-             call.es ? "the best of 32 actions" : "the policy's mean      ", 1e3 * times.best);
+      printf("%4ld observations, %-22s: %8.3f ms\n", (long)call.rows,
+             call.es ? "the best of 32 actions" : "the policy's mean", 1e3 * times.best);
     }
     fflush(stdout);
   }

@@ -29,6 +29,8 @@ static const struct {
      {{"torso.z", "0.1"}, {"torso.zz", "0.2"}, {"speed", "0.5"}}},
     {"a grid of tcp.x 0.05 m x tcp.y 0.05 m x tcp.z 0.05 m",
      {{"tcp.x", "0.05"}, {"tcp.y", "0.05"}, {"tcp.z", "0.05"}}},
+    {"a grid of end_effector.x, .y and .z 0.05 m",
+     {{"end_effector.x", "0.05"}, {"end_effector.y", "0.05"}, {"end_effector.z", "0.05"}}},
     {"a grid of x 0.02 m x y 0.02 m", {{"x", "0.02"}, {"y", "0.02"}, {"0", "1"}}},
 };
 #define GRID_COUNT ((int)(sizeof grids / sizeof *grids))

@@ -2,48 +2,114 @@
 
 #include "cli/judge.h"
 
+#include <stdlib.h>
 #include <string.h>
 
-#include "cli/cli.h"
+#include "agents/config.h"
 
-#define AT(field) offsetof(EpisodeOptions, field)
+#define AT(field) offsetof(Judge, options.field)
 
-static const Option rows[EPISODE_ROWS] = {
-    {"episodes", OPTION_INT, AT(episodes), "", 1, 100000, NULL, "of each task, side by side"},
-    {"steps", OPTION_INT, AT(steps), "0", 0, 1e6, NULL,
-     "control steps of an episode; 0: the domain's, 1000 for most"},
-    {"es", OPTION_INT, AT(es), "0", 0, 4096, NULL,
-     "evaluation-based sampling: the best of so many actions by F·z; 0: the policy's mean"},
-    {"seed", OPTION_INT, AT(seed), "0", 0, 9e15, NULL, "of initial states and sampled actions"},
-    {"device", OPTION_TEXT, AT(device), "auto", 0, 0, NULL, "auto, cpu, cuda or cuda:n"},
-    {"threads", OPTION_INT, AT(threads), "0", 0, 1024, NULL, "CPU threads; 0: one a core"},
-    {.name = NULL},
+static const struct argp_option own_options[] = {
+    {"tasks", 't', "LIST", 0,
+     "all (default), in (those of the datasets), new, names and expressions, with commas between",
+     0},
+    {"json", 'j', NULL, 0, "print a JSON object for each model and task, one a line", 0},
+    {"quiet", 'q', NULL, 0, "no progress line", 0},
+    {0},
 };
 
-void episodes_table(Option table[EPISODE_ROWS], const char *episodes) {
-  memcpy(table, rows, sizeof rows);
-  table[0].fallback = episodes;
+static error_t parse(int key, char *arg, struct argp_state *state) {
+  Judge *j = state->input;
+  switch (key) {
+    case 't': j->list = arg; return 0;
+    case 'j': j->json = 1; return 0;
+    case 'q': j->quiet = 1; return 0;
+    case ARGP_KEY_ARG: j->models[j->model_count++] = arg; return 0;
+    case ARGP_KEY_NO_ARGS:
+      argp_error(state, "name a model: %s model.safetensors", state->name);
+      return 0;
+    default: return ARGP_ERR_UNKNOWN;
+  }
 }
 
-int turns_each(void *context, int64_t done, int64_t total) {
-  Turns *t = context;
+static const struct argp own_argp = {own_options, parse, NULL, NULL, NULL, NULL, NULL};
+
+int judge_new(Judge *j, int argc, const char *episodes) {
+  static Option rows[] = {
+      {"episodes", OPTION_INT, AT(episodes), "", 1, 100000, NULL, "of each task, side by side"},
+      {"steps", OPTION_INT, AT(steps), "0", 0, 1e6, NULL,
+       "control steps of an episode; 0: the domain's, 1000 for most"},
+      {"es", OPTION_INT, AT(es), "0", 0, 4096, NULL,
+       "evaluation-based sampling: the best of so many actions by F·z; 0: the policy's mean"},
+      {"seed", OPTION_INT, AT(seed), "0", 0, 9e15, NULL, "of initial states and sampled actions"},
+      {"device", OPTION_TEXT, AT(device), "auto", 0, 0, NULL, "auto, cpu, cuda or cuda:n"},
+      {"threads", OPTION_INT, AT(threads), "0", 0, 1024, NULL, "CPU threads; 0: one a core"},
+      {.name = NULL},
+  };
+  rows[0].fallback = episodes;
+  j->models = calloc(argc, sizeof *j->models);
+  if (!j->models) return bfm_fail(BFM_NO_MEMORY, "no memory for %d arguments", argc);
+  j->parsers[0] = (struct argp_child){&own_argp, 0, NULL, 0};
+  j->parsers[1] = (struct argp_child){&j->flags.argp, 0, NULL, 1};
+  return flags_new(&j->flags, rows, j, "Episodes");
+}
+
+void judge_init(struct argp_state *state, Judge *j) {
+  state->child_inputs[0] = j;
+  state->child_inputs[1] = &j->flags;
+}
+
+void judge_free(Judge *j) {
+  tasklist_free(&j->tasks);
+  flags_free(&j->flags);
+  free(j->models);
+}
+
+int judge_take_env(Judge *j, const char *env, const char *list) {
+  const char *path = j->models[j->now];
+  if (!*env) return bfm_fail(BFM_BAD_ARGUMENT, "%s does not say of which domain it is", path);
+  if (j->now && strcmp(j->env, env)) {
+    return bfm_fail(BFM_BAD_ARGUMENT, "%s is of %s and %s of %s: one domain at a time",
+                    j->models[0], j->env, path, env);
+  }
+  if (j->now) return BFM_OK;
+  snprintf(j->env, sizeof j->env, "%s", env);
+  return tasklist_parse(&j->tasks, env, j->list ? j->list : list);
+}
+
+int judge_load(Judge *j, bfm_agent **agent) {
+  char options[MACHINE_SIZE];
+  const char *path = j->models[j->now];
+  config_machine(j->options.device, j->options.threads, options);
+  TRY(bfm_agent_load(agent, path, options));
+  int status = judge_take_env(j, bfm_agent_env(*agent), "all");
+  if (!status && bfm_agent_replicas(*agent) > 1) {
+    status = bfm_fail(BFM_BAD_ARGUMENT, "%s is the state of a run: name its models", path);
+  }
+  if (status) bfm_agent_free(*agent);
+  return status;
+}
+
+// the progress line is that of all models
+static int each_step(void *context, int64_t done, int64_t total) {
+  Judge *j = context;
   char note[64];
-  snprintf(note, sizeof note, "%d of %d", t->now + 1, t->count);
-  t->progress.total = t->count * total;
-  progress_update(&t->progress, t->now * total + done, t->count > 1 ? note : NULL);
+  snprintf(note, sizeof note, "%d of %d", j->now + 1, j->count);
+  j->progress.total = j->count * total;
+  progress_update(&j->progress, j->now * total + done, j->count > 1 ? note : NULL);
   return cli_stop;
 }
 
-int episodes_domain(char *env, size_t size, const char *of_model, const char *const *models,
-                    int model) {
-  const char *path = models[model];
-  if (!*of_model) return bfm_fail(BFM_BAD_ARGUMENT, "%s does not say of which domain it is", path);
-  if (*env && strcmp(env, of_model)) {
-    return bfm_fail(BFM_BAD_ARGUMENT, "%s is of %s and %s of %s: one domain at a time", models[0],
-                    env, path, of_model);
-  }
-  snprintf(env, size, "%s", of_model);
-  return BFM_OK;
+bfm_evaluation judge_plan(Judge *j) {
+  return (bfm_evaluation){.tasks = (const char *const *)j->tasks.text,
+                          .task_count = j->tasks.count,
+                          .episodes = j->options.episodes,
+                          .steps = j->options.steps,
+                          .es = (int)j->options.es,
+                          .seed = (uint64_t)j->options.seed,
+                          .threads = (int)j->options.threads,
+                          .each = each_step,
+                          .context = j};
 }
 
 int task_width(const TaskList *tasks) {

@@ -373,11 +373,23 @@ static int act(Arguments *a) {
   return actions[i].run(a);
 }
 
+#define OPTIONS_MAX 64
+
+// the agent's options, but for those of tables that have the same name
+static const Option *agent_rows(void) {
+  static Option rows[OPTIONS_MAX];
+  int count = 0;
+  for (const Option *o = agent_options; o->name && count < OPTIONS_MAX - 1; o++) {
+    if (!options_find(paper_options, o->name)) rows[count++] = *o;
+  }
+  return rows;
+}
+
 int cli_paper(int argc, char **argv) {
   Arguments a = {.action = NULL};
   int status = flags_new(&a.flags, paper_options, &a.settings, "Tables");
   if (!status)
-    status = flags_new(&a.agent_flags, agent_options, &a.config, "Agent, beside what a table says");
+    status = flags_new(&a.agent_flags, agent_rows(), &a.config, "Agent, beside what a table says");
   if (status) return cli_fail(status);
   const struct argp_child children[] = {
       {&a.flags.argp, 0, NULL, 1}, {&a.agent_flags.argp, 0, NULL, 2}, {0}};
@@ -392,7 +404,8 @@ int cli_paper(int argc, char **argv) {
       "  bfm paper list\n"
       "  bfm paper run mood --filter \"walker FB-AW\" --steps 300k --seeds 3\n"
       "  bfm paper show mood\n"
-      "  bfm paper run first --preset small --steps 2k\n",
+      "  bfm paper run first --preset small --batch 128 --steps 500 --seeds 1 \\\n"
+      "    --episodes 2 --data-steps 100k\n",
       children,
       NULL,
       NULL};

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 int oldfile_open(const char *path, int *fd, size_t *size) {
-  struct stat info;
+  struct stat info = {.st_mode = 0};
   *fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
   if (*fd < 0) return bfm_fail(BFM_IO, "cannot open %s: %s", path, strerror(errno));
   if (!fstat(*fd, &info) && S_ISREG(info.st_mode)) {
@@ -17,5 +17,6 @@ int oldfile_open(const char *path, int *fd, size_t *size) {
     return BFM_OK;
   }
   close(*fd);
-  return bfm_fail(BFM_IO, "%s is not a regular file", path);
+  return bfm_fail(BFM_IO, "%s is %s", path,
+                  S_ISDIR(info.st_mode) ? "a folder: a file is wanted here" : "not a regular file");
 }

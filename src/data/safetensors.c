@@ -272,11 +272,11 @@ static int parse(SafeTensors *file, const void *bytes, size_t size) {
   if (!memcmp(bytes, "\x89HDF\r\n\x1a\n", LENGTH_BYTES)) {
     return bfm_fail(BFM_BAD_FILE, "this is an HDF5 file, a dataset: a model is wanted here");
   }
-  if (length > rest || length > HEADER_MAX) {
+  if (length > HEADER_MAX) return bfm_fail(BFM_BAD_FILE, "this is not a safetensors file");
+  if (length > rest) {
     return bfm_fail(BFM_BAD_FILE,
                     "the header should have %" PRIu64
-                    " bytes, but the file has %zu: "
-                    "it is cut short or not a safetensors file",
+                    " bytes, but the file has %zu: it is cut short or not a safetensors file",
                     length, size);
   }
   const char *header = (const char *)bytes + LENGTH_BYTES;

@@ -615,7 +615,7 @@ void quantities_help(const mjModel *m, FILE *out) {
   char name[NAME_SIZE], parts[NAME_SIZE], of[2 * NAME_SIZE];
   const char *robot = mj_id2name(m, mjOBJ_BODY, robot_body(m));
   quantity_typed_name(name, sizeof name, robot ? robot : "");
-  snprintf(of, sizeof of, "of the whole robot (%s)", name);
+  snprintf(of, sizeof of, *name ? "of the whole robot (%s)" : "of the whole robot", name);
   fputs("\nWithout a name before them:\n", out);
   print_part(out, "", "com.x com.vx angmom.x ...", "com com.vel", of);
   for (int i = 0; i < COUNT(arrays); i++) {

@@ -285,8 +285,8 @@ static int run_cell(const PaperPlan *plan, const PaperCell *cell) {
   snprintf(r.data, sizeof r.data, "%s/%s-%s.h5", s->data, cell->domain, cell->data);
   name_folder(&r, r.folder, sizeof r.folder);
   TRY(make_data(plan, cell, r.data));
-  say(plan, "train   %s: %s%s%s, %" PRId64 " seeds, %" PRId64 " steps", cell->method->method,
-      cell->run, *r.more ? " " : "", r.more, r.count, r.steps);
+  say(plan, "train   %s: %s%s%s, %" PRId64 " seed%s, %" PRId64 " steps", cell->method->method,
+      cell->run, *r.more ? " " : "", r.more, r.count, r.count > 1 ? "s" : "", r.steps);
   Trained done = {.config = NULL};
   int status = train(&r, &done);
   if (!status) status = write_lines(&r, &done);

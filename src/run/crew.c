@@ -17,6 +17,7 @@
 #include "data/safetensors.h"
 #include "envs/domain.h"
 #include "envs/tasks.h"
+#include "ops/ops.h"
 #include "run/d4rl.h"
 
 const CrewKind crew_kinds[] = {
@@ -104,7 +105,13 @@ static int add_policies(Crew *c) {
   if (!*names) {
     return bfm_fail(BFM_BAD_ARGUMENT, "name the policy to act with: --model data.run.safetensors");
   }
-  for (char *name; (name = strsep(&rest, ","));) TRY(add_agent(c, name, c->options->task));
+  for (char *name; (name = strsep(&rest, ","));) {
+    if (!*name) {
+      return bfm_fail(BFM_BAD_ARGUMENT, "model is \"%s\", but must be files with one comma between",
+                      c->options->model);
+    }
+    TRY(add_agent(c, name, c->options->task));
+  }
   return BFM_OK;
 }
 
@@ -237,6 +244,15 @@ static int open_learners(Crew *c, const char *state) {
   return status ? status : check_sizes(c, state);
 }
 
+// learners open it themselves; for others, one that is named must be there as well
+static int check_device(const char *device) {
+  Ops *ops;
+  if (!strcmp(device, "auto")) return BFM_OK;
+  TRY(ops_open(&ops, device, PRECISION_F32, 1));
+  ops->close(ops);
+  return BFM_OK;
+}
+
 int crew_open(Crew *c, const bfm_env *env, const char *state) {
   bfm_env_get_sizes(env, &c->sizes);
   size_t n = (size_t)c->sizes.count, obs = c->sizes.obs_dim, act = c->sizes.act_dim;
@@ -249,7 +265,7 @@ int crew_open(Crew *c, const bfm_env *env, const char *state) {
     return bfm_fail(BFM_NO_MEMORY, "no memory for %d environments", c->sizes.count);
   }
   set_range(c, env);
-  return c->kind->learners ? open_learners(c, state) : BFM_OK;
+  return c->kind->learners ? open_learners(c, state) : check_device(c->options->learner.device);
 }
 
 void crew_close(Crew *c) {

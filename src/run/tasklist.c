@@ -11,11 +11,9 @@ static const struct {
   const char *name;
   int known, fresh;  // tasks of the datasets, tasks that are new
 } groups[] = {{"all", 1, 1}, {"in", 1, 0}, {"new", 0, 1}};
+#define GROUP_COUNT ((int)(sizeof groups / sizeof *groups))
 
 static int add(TaskList *list, const char *text, size_t length) {
-  while (length && *text == ' ') text++, length--;
-  while (length && text[length - 1] == ' ') length--;
-  if (!length) return bfm_fail(BFM_BAD_ARGUMENT, "a task between two commas is missing");
   if (list->count == TASKLIST_MAX) {
     return bfm_fail(BFM_BAD_ARGUMENT, "more than %d tasks at once", TASKLIST_MAX);
   }
@@ -25,27 +23,37 @@ static int add(TaskList *list, const char *text, size_t length) {
   return BFM_OK;
 }
 
-static int add_group(TaskList *list, const char *domain, int known, int fresh) {
+static int add_group(TaskList *list, const char *domain, int group) {
   const Task *task;
+  int before = list->count;
   for (int i = 0; (task = task_at(domain, i)); i++) {
-    int wanted = (task->kind == TASK_KNOWN && known) || (task->kind == TASK_NEW && fresh);
+    int wanted = (task->kind == TASK_KNOWN && groups[group].known) ||
+                 (task->kind == TASK_NEW && groups[group].fresh);
     if (wanted) TRY(add(list, task->name, strlen(task->name)));
   }
-  return BFM_OK;
+  if (list->count > before) return BFM_OK;
+  return bfm_fail(BFM_BAD_ARGUMENT, "%s has no tasks of the group \"%s\"", domain,
+                  groups[group].name);
+}
+
+// what lies between two commas
+static int add_part(TaskList *list, const char *domain, const char *text, size_t length) {
+  while (length && *text == ' ') text++, length--;
+  while (length && text[length - 1] == ' ') length--;
+  if (!length) return bfm_fail(BFM_BAD_ARGUMENT, "a task is missing in the list of tasks");
+  for (int i = 0; i < GROUP_COUNT; i++) {
+    if (strlen(groups[i].name) != length || strncmp(groups[i].name, text, length)) continue;
+    return add_group(list, domain, i);
+  }
+  return add(list, text, length);
 }
 
 static int parse(TaskList *list, const char *domain, const char *text) {
-  for (size_t i = 0; i < sizeof groups / sizeof *groups; i++) {
-    if (strcmp(groups[i].name, text)) continue;
-    TRY(add_group(list, domain, groups[i].known, groups[i].fresh));
-    if (list->count) return BFM_OK;
-    return bfm_fail(BFM_BAD_ARGUMENT, "%s has no tasks of the group \"%s\"", domain, text);
-  }
   const char *start = text;
   for (int depth = 0;; text++) {
     depth += (*text == '(') - (*text == ')');
     if (*text && (*text != ',' || depth > 0)) continue;
-    TRY(add(list, start, text - start));
+    TRY(add_part(list, domain, start, text - start));
     if (!*text) return BFM_OK;
     start = text + 1;
   }

@@ -12,9 +12,9 @@ typedef struct {
   char *text[TASKLIST_MAX];
 } TaskList;
 
-// "all": the domain's tasks of the datasets and the new ones, "in": of the datasets, "new", or
-// names and expressions separated by commas (those within brackets belong to an expression). Names
-// are checked by who evaluates them
+// "all": the domain's tasks of the datasets and the new ones, "in": of the datasets, "new", names
+// and expressions, separated by commas (those within brackets belong to an expression). Names are
+// checked by who evaluates them
 int tasklist_parse(TaskList *list, const char *domain, const char *text);
 void tasklist_free(TaskList *list);
 

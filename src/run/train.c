@@ -33,7 +33,7 @@ const Option train_options[] = {
     {"eval-every", OPTION_INT, AT(eval_every), "0", 0, INFINITY, NULL,
      "steps between evaluations, while training goes on; 0: none"},
     {"eval-tasks", OPTION_TEXT, AT(eval_tasks), "all", 0, 0, NULL,
-     "all, in (those of the datasets), new, or tasks and rewards separated by commas"},
+     "all, in (those of the datasets), new, tasks and rewards, separated by commas"},
     {"eval-episodes", OPTION_INT, AT(eval_episodes), "20", 1, 100000, NULL, "episodes a task"},
     {"eval-steps", OPTION_INT, AT(eval_steps), "0", 0, 1e6, NULL,
      "control steps an episode; 0: the domain's"},
@@ -312,7 +312,10 @@ static int set_prompt(Training *t, const Dataset *data) {
   if (status == BFM_NO_MEMORY || (status && (t->settings.eval_every || *t->settings.env))) {
     return status;
   }
-  if (status) snprintf(t->prompt_note, sizeof t->prompt_note, "%s", bfm_error());
+  if (!bfm_agent_prompt_count(t->agent)) {
+    snprintf(t->prompt_note, sizeof t->prompt_note, "%s",
+             status ? bfm_error() : "the data, or a part of it, has no infos/qpos and infos/qvel");
+  }
   return t->settings.eval_every ? keep_rewards(t, data) : BFM_OK;
 }
 

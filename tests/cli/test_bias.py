@@ -58,6 +58,12 @@ def test_seeds_of_a_run_are_taken_together(models, tmp_path):
   assert shown == pytest.approx([np.mean(biases[:2]), biases[2]], abs=0.06)
 
 
+def test_no_share_of_nothing(models):
+  row = run("bias", models[0], *SHORT, "--tasks", "1e-9 * (1 + x)").stdout.splitlines()[2]
+  assert " 0.0 " in row and "%" not in row
+  assert "%" in run("bias", models[0], *SHORT, "--tasks", "1 + x").stdout
+
+
 @pytest.mark.skipif(not shutil.which("gnuplot"), reason="gnuplot draws")
 def test_drawn(models, tmp_path):
   process = run("bias", *models, *SHORT, "--tasks", "easy, x - y", "-o", tmp_path / "bias.png")

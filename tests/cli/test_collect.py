@@ -142,6 +142,9 @@ def test_a_killed_collector_loses_the_last_seconds_only(tmp_path):
     (["walker", "--task", "torso.zz.z"], "torso.zz.z"),
     (["walker", "--with", "magic"], "with is \"magic\""),
     (["walker", "--envs", "0"], "envs is 0"),
+    (["walker", "--device", "tpu"], "device 'tpu' is not auto, cpu, cuda or cuda:n"),
+    (["walker", "--with", "policy"], "name the policy"),
+    (["walker", "--with", "policy", "--model", "a.safetensors,"], "one comma between"),
 ])
 def test_refusals_leave_nothing(arguments, part, tmp_path):
   assert part in refused("collect", *arguments, "-o", tmp_path / "data.h5")

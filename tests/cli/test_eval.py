@@ -51,6 +51,11 @@ def test_tables(models):
   assert "over models" in two and str(models[1]) in two and "reach" not in two
 
 
+def test_groups_stand_beside_names(models):
+  found = lines(models[0], *SHORT, "--tasks", "max(x, y), in, reach_top_left")
+  assert [line["task"] for line in found] == ["max(x, y)", "easy", "reach_top_left"]
+
+
 def test_long_rewards_are_cut_in_the_table_and_whole_in_json(models):
   long = " + ".join(["(x > 0.1)"] * 8)
   table = run("eval", models[0], *SHORT, "--tasks", f"easy, {long}").stdout.splitlines()[1:4]
@@ -100,6 +105,8 @@ def test_refusals(models, tmp_path):
   assert "x +" in refused("eval", models[0], *SHORT, "--tasks", "x +")
   assert "tasks" in refused("eval", models[0], "--tusks", "in")
   assert "nowhere" in refused("eval", tmp_path / "nowhere")
+  assert "is a folder" in refused("eval", tmp_path)
+  assert "a task is missing" in refused("eval", models[0], "--tasks", "in,")
   assert "model" in refused("eval")
   assert """device 'a"b'""" in refused("eval", models[0], "--device", 'a"b')
   (tmp_path / "z.json").write_text('{"z": [1, 2]}')

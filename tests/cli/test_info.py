@@ -113,7 +113,7 @@ def test_cut_files(size, data, model):
 
 def test_other_files(tmp_path):
   (tmp_path / "text").write_text("hello, this is not a model at all\n")
-  assert "text" in refused("info", tmp_path / "text")
+  assert "text: this is not a safetensors file" in refused("info", tmp_path / "text")
   refused("info", tmp_path)
   refused("info", tmp_path / "nothing")
   os.mkfifo(tmp_path / "pipe")

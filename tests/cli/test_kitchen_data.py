@@ -61,6 +61,14 @@ def test_a_model_is_told_tasks_and_scored(tmp_path):
   assert [line.get("d4rl") for line in lines] == [0, 0, None]
 
 
+def test_what_a_hand_has_reached(tmp_path):
+  data = tmp_path / "data.h5"
+  process = run("collect", "kitchen", "--steps", 100, "--envs", 4, "--hold", 25, "-o", data)
+  assert process.returncode == 0, process.stderr
+  coverage = json.loads(run("info", data, "--json").stdout)["coverage"]
+  assert "end_effector" in coverage["of"] and 4 < coverage["cells"] <= 100
+
+
 def test_refusals(tmp_path):
   assert "not for kitchen" in refused("collect", "kitchen", "--with", "d4rl-medium", "-o",
                                       tmp_path / "x.h5")

@@ -25,6 +25,8 @@ def test_help_fits_a_terminal(command):
   lines = run("help", command).stdout.splitlines()
   assert max(map(len, lines)) < 80
   assert not any(line.startswith("--") for line in lines)  # a word too long loses its indent
+  flags = [word for line in lines for word in line.split("  ") if word.startswith("--")]
+  assert len({flag.split("=")[0] for flag in flags}) == len(flags)
 
 
 def test_version():

@@ -9,6 +9,7 @@ def test_names():
   for word in ("left_hand", "torso_subtreelinvel", "com.vx", "tolerance_tanh_squared", "upright"):
     assert word in text
   assert max(map(len, text.splitlines())) <= 120
+  assert "of the whole robot (torso)" in text
 
 
 def test_names_as_json():

@@ -71,7 +71,7 @@ def test_what_is_done_is_not_done_again(done):
 def test_more_seeds_add_those_missing(done, tmp_path):
   shutil.copytree(done, tmp_path / "more")
   said = paper(tmp_path / "more", "run", "first", *TINY, "--seeds", 3, "--filter", "FB-AW")
-  assert said.count("1 seeds") == 1  # FB-AW alone, not FB-AWARE (4)
+  assert said.count("1 seed,") == 1  # FB-AW alone, not FB-AWARE (4)
   assert {x["seed"] for x in ledger(tmp_path / "more") if "fb-aw " in x["run"]} == {0, 1, 2}
 
 

@@ -100,7 +100,8 @@ def test_bad_prompts(flags, words, model):
 
 @pytest.mark.parametrize("text, words", [
     ('{"qpos": [0]}', "qpos"), ('{"obs": [0, 0, 0]}', "obs"), ('{"qpos": [0, "a"]}', "qpos"),
-    ('{"speed": 1}', "qpos"), ("[1, 2]", "JSON"), ("", "JSON"), ('{"z": [1]}', "qpos"),
+    ('{"speed": 1}', "qpos"), ("[1, 2]", "JSON"), ("", "JSON"), ('{"z": [1]}', 'not "z"'),
+    ('{"qpos": [0, 0], "qvle": [9, 9]}', "did you mean qvel?"), ("{}", 'no "qpos"'),
     ('{"qpos": [0, 0]} {"qvel": [9, 9]}', "JSON")])
 def test_goals_of_other_dimensions(text, words, model, tmp_path):
   (tmp_path / "goal.json").write_text(text)
@@ -159,4 +160,7 @@ def test_a_smaller_model_does_the_same(model, tmp_path):
 def test_bad_exports(model, tmp_path):
   assert "members" in refused("export", model, "-o", tmp_path / "x.safetensors", "--members", 3)
   assert "-o" in refused("export", model)
+  before = model.read_bytes()
+  assert "the model itself" in refused("export", model, "-o", model, "--members", 1)
+  assert model.read_bytes() == before
   refused("export", model, "-o", tmp_path / "no" / "folder.safetensors")

@@ -191,6 +191,14 @@ def test_states_of_another_size_are_not_taken_for_the_domains(tmp_path):
   assert names(tmp_path) == ["data.h5", "run"]
 
 
+def test_data_without_states_is_said(tmp_path):
+  data = write_dataset(tmp_path / "data.h5", obs=4, env="point_mass")
+  said = run("train", data, *TINY, "--steps", 2, "-o", tmp_path / "run").stdout
+  assert "no states" in said and "infos/qpos" in said
+  quiet = run("train", data, *TINY, "--steps", 2, "--prompt-states", 0, "-o", tmp_path / "none").stdout
+  assert "prompt" not in quiet
+
+
 def test_one_transition_is_too_few(tmp_path):
   data = write_dataset(tmp_path / "data.h5", rows=1)
   assert "1 transitions" in refused("train", data, *TINY, "-o", tmp_path / "run")

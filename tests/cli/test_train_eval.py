@@ -179,7 +179,7 @@ def test_a_restart_lowers_the_learning_rate(point_mass, tmp_path):
 
 @pytest.mark.parametrize("flags, part", [
     (["--eval-tasks", "reach_top_lef"], "reach_top_left"),
-    (["--eval-tasks", "easy,,easy"], "between two commas"),
+    (["--eval-tasks", "easy,,easy"], "a task is missing"),
     (["--eval-tasks", "nonsense + 1"], "nonsense"),
     (["--prompt-states", "0"], "prompt-states"),
     (["--env", "walker"], "walker"),
