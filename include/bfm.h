@@ -56,8 +56,7 @@ BFM_API int64_t bfm_agent_step(const bfm_agent *agent);  // training steps done
 BFM_API char *bfm_agent_options(const bfm_agent *agent);
 
 // parameters by name ("F.sa.in.weight", weight is [out, in]), one replica at a time;
-// the leading axis is the ensemble member, left out where there is one. Weights that B's blocks mask
-// are 0, whatever they are set to
+// the leading axis is the ensemble member, left out where there is one
 BFM_API int bfm_agent_tensor_count(const bfm_agent *agent);
 BFM_API int bfm_agent_tensor_info(const bfm_agent *agent, int index, const char **name, int *dims,
                                   int64_t shape[4]);

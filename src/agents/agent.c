@@ -51,7 +51,7 @@ static void place_networks(bfm_agent *a) {
     if (!a->net[i].name) continue;
     net_layout(&a->net[i]);
     a->first[i] = a->count;
-    a->count += params_room(&a->net[i]);
+    a->count += (a->net[i].count + 63) / 64 * 64;  // each network starts aligned
     if (i != NET_PI) a->target_count = a->count;
   }
 }
@@ -60,6 +60,7 @@ static void place_networks(bfm_agent *a) {
 
 static void parameter_layout(bfm_agent *a, Arena *arena) {
   int copies = a->ops->type == BF16;
+  int64_t b_count = a->net[NET_B].count;
   a->value = arena_take(arena, a->count * sizeof(float));
   a->grad = arena_take(arena, a->count * type_size(a->ops->type));
   a->adam_m = arena_take(arena, a->count * sizeof(float));
@@ -67,7 +68,11 @@ static void parameter_layout(bfm_agent *a, Arena *arena) {
   a->target = arena_take(arena, a->target_count * sizeof(float));
   a->work = copies ? arena_take(arena, a->count * 2) : a->value;
   a->target_work = copies ? arena_take(arena, a->target_count * 2) : a->target;
-  if (a->K > 1) a->mask = arena_take(arena, a->net[NET_B].count);
+  if (a->K > 1) {
+    a->mask = arena_take(arena, b_count);
+    a->b_work = arena_take(arena, b_count * type_size(a->ops->type));
+    a->b_target_work = arena_take(arena, b_count * type_size(a->ops->type));
+  }
   a->seeds = arena_take(arena, a->R * sizeof *a->seeds);
   a->step_device = arena_take(arena, sizeof *a->step_device);
   a->step_f = arena_take(arena, sizeof *a->step_f);
@@ -186,6 +191,10 @@ static void point_params(bfm_agent *a) {
     if (i == NET_PI) continue;
     a->slow[i] = (NetParams){a->target + at, (char *)a->target_work + at * size, NULL};
   }
+  if (a->K > 1) {
+    a->online[NET_B].work = a->b_work;
+    a->slow[NET_B].work = a->b_target_work;
+  }
 }
 
 static void list_tensors(bfm_agent *a, int net, const char *suffix, float *base) {
@@ -231,32 +240,19 @@ static int upload_mask(bfm_agent *a) {
   return status;
 }
 
-// what B must not see is 0, as it was not in files of earlier versions; Adam keeps it so
-static int mask_parameters(bfm_agent *a) {
+void agent_refresh_copies(bfm_agent *a) {
   Ops *ops = a->ops;
-  float *const arrays[] = {a->value, a->target, a->adam_m, a->adam_v};
-  int64_t count = a->net[NET_B].count, bytes = count * sizeof(float);
-  if (!a->mask) return BFM_OK;
-  float *values = malloc(bytes);
-  uint8_t *mask = malloc(count);
-  int status = values && mask ? ops->download(ops, mask, a->mask, count)
-                              : bfm_fail(BFM_NO_MEMORY, "out of memory for the masks of B");
-  for (int i = 0; i < 4 && !status; i++) {
-    float *at = arrays[i] + a->first[NET_B];
-    status = ops->download(ops, values, at, bytes);
-    for (int64_t j = 0; j < count && !status; j++) values[j] = mask[j] ? values[j] : 0;
-    if (!status) status = ops->upload(ops, at, values, bytes);
+  if (ops->type != F32) {
+    ops->masked_copy(ops, &(MaskedCopy){.out = a->work, .in = a->value, .count = a->count});
+    ops->masked_copy(ops, &(MaskedCopy){.out = a->target_work, .in = a->target,
+                                        .count = a->target_count});
   }
-  free(values);
-  free(mask);
-  return status;
-}
-
-int agent_refresh(bfm_agent *a) {
-  TRY(mask_parameters(a));
-  params_copy(a->ops, a->work, a->value, a->count);
-  params_copy(a->ops, a->target_work, a->target, a->target_count);
-  return a->ops->sync(a->ops);
+  if (!a->mask) return;
+  int64_t n = a->net[NET_B].count;
+  ops->masked_copy(ops, &(MaskedCopy){.out = a->b_work, .in = a->online[NET_B].value,
+                                      .mask = a->mask, .count = n});
+  ops->masked_copy(ops, &(MaskedCopy){.out = a->b_target_work, .in = a->slow[NET_B].value,
+                                      .mask = a->mask, .count = n});
 }
 
 // ------------------------------- making and freeing ----------------------------------------------
@@ -307,7 +303,8 @@ static int setup(bfm_agent *a, int start) {
   }
   TRY(init_parameters(a, start));
   TRY(upload_mask(a));
-  return agent_refresh(a);
+  agent_refresh_copies(a);
+  return a->ops->sync(a->ops);
 }
 
 int agent_new(bfm_agent **out, int64_t obs_dim, int64_t act_dim, const Config *config, int start) {
@@ -460,5 +457,6 @@ int bfm_agent_set_tensor(bfm_agent *a, int replica, const char *name, const floa
   TRY(find_for_access(a, replica, name, count, &t));
   TRY(agent_check_finite(values, 1, count, name));
   TRY(padding_upload(a->ops, t->tensor.padding, agent_tensor_at(a, t, replica), values, count));
-  return agent_refresh(a);
+  agent_refresh_copies(a);
+  return a->ops->sync(a->ops);
 }

@@ -43,9 +43,10 @@ struct bfm_agent {
   Net net[NET_COUNT];
   int64_t first[NET_COUNT], count, target_count;
   float *value, *adam_m, *adam_v, *target;
-  void *grad;                // T
-  void *work, *target_work;  // copies as T; value and target themselves when T is float32
-  uint8_t *mask;             // of B's parameters, K > 1: values and moments are 0 where it is
+  void *grad;                    // T
+  void *work, *target_work;      // copies as T; value and target themselves when T is float32
+  void *b_work, *b_target_work;  // masked copies of B (K > 1), else its part of work
+  uint8_t *mask;                 // of B's parameters, K > 1
   NetParams online[NET_COUNT], slow[NET_COUNT];
   AgentTensor tensors[MAX_TENSORS];
   int tensor_count;
@@ -124,8 +125,8 @@ void aw_actor_loss(bfm_agent *agent);
 void td3_actor_loss(bfm_agent *agent);
 
 // agent.c
-int agent_ready(bfm_agent *agent);    // buffers of a training step, made at the first call
-int agent_refresh(bfm_agent *agent);  // masks and copies after a change of parameters
+int agent_ready(bfm_agent *agent);            // buffers of a training step, made at the first call
+void agent_refresh_copies(bfm_agent *agent);  // working copies after a change of parameters
 const AgentTensor *agent_find_tensor(const bfm_agent *agent, const char *name);
 float *agent_tensor_at(const bfm_agent *agent, const AgentTensor *tensor, int replica);
 // start: with initial parameters; else they are zero, to be filled from a file

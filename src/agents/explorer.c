@@ -90,7 +90,7 @@ static void place_networks(bfm_explorer *e) {
     if (!e->net[i].name) continue;
     net_layout(&e->net[i]);
     e->first[i] = e->count;
-    e->count += params_room(&e->net[i]);
+    e->count += (e->net[i].count + 63) / 64 * 64;  // each network starts aligned
     if (i <= XNET_PI) e->target_count = e->count;
   }
 }
@@ -266,10 +266,12 @@ static int init_parameters(bfm_explorer *e, int start) {
   return status;
 }
 
-int explorer_refresh(bfm_explorer *e) {
-  params_copy(e->ops, e->work, e->value, e->count);
-  params_copy(e->ops, e->target_work, e->target, e->target_count);
-  return e->ops->sync(e->ops);
+void explorer_refresh_copies(bfm_explorer *e) {
+  Ops *ops = e->ops;
+  if (ops->type == F32) return;
+  ops->masked_copy(ops, &(MaskedCopy){.out = e->work, .in = e->value, .count = e->count});
+  ops->masked_copy(ops, &(MaskedCopy){.out = e->target_work, .in = e->target,
+                                      .count = e->target_count});
 }
 
 // ------------------------------- making and freeing ----------------------------------------------
@@ -296,7 +298,8 @@ static int setup(bfm_explorer *e, int start) {
   }
   list_input_stats(e);
   TRY(init_parameters(e, start));
-  return explorer_refresh(e);
+  explorer_refresh_copies(e);
+  return e->ops->sync(e->ops);
 }
 
 static int check_size(const char *what, int64_t value, int64_t most) {
@@ -424,7 +427,8 @@ int bfm_explorer_set_tensor(bfm_explorer *e, int task, const char *name, const f
   TRY(find_tensor(e, task, name, count, &at, &padding));
   TRY(agent_check_finite(values, 1, count, name));
   TRY(padding_upload(e->ops, padding, at, values, count));
-  return explorer_refresh(e);
+  explorer_refresh_copies(e);
+  return e->ops->sync(e->ops);
 }
 
 // ------------------------------- acting ----------------------------------------------------------

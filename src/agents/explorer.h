@@ -92,7 +92,7 @@ struct bfm_explorer {
 int explorer_make(bfm_explorer **explorer, int64_t obs_dim, int64_t act_dim, int tasks, int envs,
                   const ExplorerOptions *options, int start);  // start: with first parameters
 int explorer_ready(bfm_explorer *explorer);  // the buffers of an update, made at the first call
-int explorer_refresh(bfm_explorer *explorer);  // copies after a change of parameters
+void explorer_refresh_copies(bfm_explorer *explorer);
 int explorer_upload_counters(bfm_explorer *explorer);
 
 // td3.c: observations [T, rows, obs] in place, as the networks see them; step: of the updates, for

@@ -93,7 +93,8 @@ static int restore(bfm_explorer *e, const SafeTensors *file, int kind, int64_t s
   e->step = step;
   e->only_acts = kind == POLICY;
   if (kind == STATE) TRY(explorer_upload_counters(e));
-  return explorer_refresh(e);
+  explorer_refresh_copies(e);
+  return e->ops->sync(e->ops);
 }
 
 static ExplorerChoice choice_of(const SafeTensors *file, const char *tensor) {

@@ -257,7 +257,8 @@ static int restore(bfm_agent *a, const SafeTensors *file, int kind) {
   TRY(entries_count(file, "step", INT64_MAX, kind == STATE ? &a->step : &a->before));
   if (kind == MODEL) TRY(read_prompt(a, file));
   TRY(ops->upload(ops, a->step_device, &a->step, sizeof a->step));
-  return agent_refresh(a);
+  agent_refresh_copies(a);
+  return ops->sync(ops);
 }
 
 static int load(bfm_agent **out, const SafeTensors *file, const char *options) {

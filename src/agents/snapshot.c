@@ -46,7 +46,8 @@ int snapshot_restore(const Snapshot *s, bfm_agent *a) {
   }
   a->step = s->step;
   TRY(ops->upload(ops, a->step_device, &a->step, sizeof a->step));
-  return agent_refresh(a);
+  agent_refresh_copies(a);
+  return ops->sync(ops);
 }
 
 void snapshot_free(Snapshot *s, bfm_agent *a) {

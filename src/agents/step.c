@@ -147,16 +147,18 @@ static void b_backward(bfm_agent *a) {
 
 // parameters first … end-1 and, where they have any, their targets
 static void update(bfm_agent *a, int64_t first, int64_t end, const int64_t *step) {
-  int of_b = first == a->first[NET_B];
-  double lr = of_b && a->config.b_lr > 0 ? a->config.b_lr : a->config.lr;
   Ops *ops = a->ops;
+  int of_b = first == a->first[NET_B], masked = of_b && a->mask;
   int copies = ops->type != F32, slow = first < a->target_count;
   int64_t at = first * (int64_t)type_size(ops->type);
+  char *work = copies ? (char *)a->work + at : NULL;
+  char *target_work = slow && copies ? (char *)a->target_work + at : NULL;
+  double lr = of_b && a->config.b_lr > 0 ? a->config.b_lr : a->config.lr;
   ops->adam(ops, &(Adam){.param = a->value + first, .m = a->adam_m + first, .v = a->adam_v + first,
-                         .grad = (char *)a->grad + at, .mask = of_b ? a->mask : NULL,
-                         .copy = copies ? (char *)a->work + at : NULL,
+                         .grad = (char *)a->grad + at, .mask = masked ? a->mask : NULL,
+                         .copy = masked ? a->b_work : work,
                          .target = slow ? a->target + first : NULL,
-                         .target_copy = slow && copies ? (char *)a->target_work + at : NULL,
+                         .target_copy = masked ? a->b_target_work : target_work,
                          .step = step, .count = end - first, .lr = (float)lr,
                          .beta1 = 0.9f, .beta2 = 0.999f, .epsilon = 1e-8f,
                          .tau = (float)a->config.polyak});

@@ -5,8 +5,7 @@
 //   input 1 → linear, layer norm, tanh, linear, relu ┘
 //
 // With K > 1 blocks the input-1 branch and the trunk are masked: block i of a layer sees blocks j ≤
-// i of the layer before (of z: j < i), its weights for the others are 0, and layer norms normalize
-// each block by itself.
+// i of the layer before (of z: j < i), and layer norms normalize each block by itself.
 // norm puts a layer norm before the relus of the trunk. Without input 1 the trunk sees branch 0
 // alone; there feat_norm puts one before the branch's relu, and with no layers the output follows
 // it. plain branches have a relu in the place of layer norm and tanh.
@@ -24,9 +23,6 @@
 
 #define NET_MAX_LAYERS 8
 #define NET_PAD 8
-
-// of the arrays that hold the parameters of several networks: each starts aligned
-#define PARAMS_ALIGN 64
 
 static inline int64_t net_padded(int64_t n) { return (n + NET_PAD - 1) / NET_PAD * NET_PAD; }
 
@@ -80,11 +76,6 @@ typedef struct {
 
 #define NET_MAX_TENSORS (12 + 4 * (NET_MAX_LAYERS + 1))
 
-// what a network takes of them, in floats
-static inline int64_t params_room(const Net *net) {
-  return (net->count + PARAMS_ALIGN - 1) / PARAMS_ALIGN * PARAMS_ALIGN;
-}
-
 static inline int net_branches(const Net *net) { return net->in[1] ? 2 : 1; }
 
 // place the parameters; the fields above `branch_in` are given
@@ -98,8 +89,6 @@ void net_masks(const Net *net, uint8_t *mask);  // [count]: 1 where a weight may
 int net_tensors(const Net *net, const char *name, NetTensor *tensors);  // returns how many
 int padding_download(Ops *ops, Padding padding, float *to, const float *from, int64_t count);
 int padding_upload(Ops *ops, Padding padding, float *to, const float *from, int64_t count);
-// working copies as T of whole networks' parameters, where they are not the parameters themselves
-void params_copy(Ops *ops, void *work, const float *value, int64_t count);
 
 // where a network's numbers are: values (float32), working copies and gradients (T)
 typedef struct {

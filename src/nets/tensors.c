@@ -103,12 +103,3 @@ int padding_upload(Ops *ops, Padding p, float *to, const float *from, int64_t co
   free(room);
   return status;
 }
-
-// ------------------------------- working copies --------------------------------------------------
-
-void params_copy(Ops *ops, void *work, const float *value, int64_t count) {
-  if (work == value) return;
-  int64_t rows = count / PARAMS_ALIGN;
-  ops->pack(ops, &(Pack){.out = work, .ld = PARAMS_ALIGN, .a = value, .a_cols = PARAMS_ALIGN,
-                         .groups = 1, .copies = 1, .rows = rows, .row_stride = rows});
-}

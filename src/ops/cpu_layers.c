@@ -278,6 +278,14 @@ static void residual_norm(Ops *ops, const ResidualNorm *x) {
 
 // ------------------------------- parameters ------------------------------------------------------
 
+// n values, 0 where the mask is (NULL: nowhere)
+static void put_masked(void *x, Type type, int64_t at, int64_t n, const float *values,
+                       const uint8_t *mask) {
+  float buffer[CHUNK_VALUES];
+  for (int64_t i = 0; mask && i < n; i++) buffer[i] = mask[at + i] ? values[i] : 0;
+  row_put(x, type, at, n, mask ? buffer : values);
+}
+
 static void adam_task(void *job, int64_t task, int worker) {
   ARGS(Adam);
   int64_t begin = task * CHUNK_VALUES, n = min64(CHUNK_VALUES, x->count - begin);
@@ -298,15 +306,25 @@ static void adam_task(void *job, int64_t task, int worker) {
     v[i] = beta2 * v[i] + (1 - beta2) * g * g;
     param[i] -= rate * m[i] / (sqrtf(v[i]) * root + epsilon);
   }
-  if (x->copy) row_put(x->copy, type, begin, n, param);
+  if (x->copy) put_masked(x->copy, type, begin, n, param, x->mask);
   if (!x->target) return;
   float *target = x->target + begin, tau = x->tau;
   for (int64_t i = 0; i < n; i++) target[i] += tau * (param[i] - target[i]);
-  if (x->target_copy) row_put(x->target_copy, type, begin, n, target);
+  if (x->target_copy) put_masked(x->target_copy, type, begin, n, target, x->mask);
 }
 
 static void adam(Ops *ops, const Adam *x) {
   cpu_run(ops, x, chunks(x->count, CHUNK_VALUES), adam_task);
+}
+
+static void masked_copy_task(void *job, int64_t task, int worker) {
+  ARGS(MaskedCopy);
+  int64_t begin = task * CHUNK_VALUES, n = min64(CHUNK_VALUES, x->count - begin);
+  put_masked(x->out, type, begin, n, x->in + begin, x->mask);
+}
+
+static void masked_copy(Ops *ops, const MaskedCopy *x) {
+  cpu_run(ops, x, chunks(x->count, CHUNK_VALUES), masked_copy_task);
 }
 
 static void increment(Ops *ops, int64_t *counter) {
@@ -326,5 +344,6 @@ void cpu_layers(Ops *ops) {
   ops->block_norm_grad = block_norm_grad;
   ops->residual_norm = residual_norm;
   ops->adam = adam;
+  ops->masked_copy = masked_copy;
   ops->increment = increment;
 }

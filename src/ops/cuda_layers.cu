@@ -683,6 +683,13 @@ static void residual_norm(Ops *ops, const ResidualNorm *x) {
 
 // ------------------------------- parameters ------------------------------------------------------
 
+template <int V>
+__device__ inline void mask_at(const uint8_t *mask, int64_t i, float (&v)[V]) {
+  if (!mask) return;
+#pragma unroll
+  for (int j = 0; j < V; j++) v[j] = mask[i + j] ? v[j] : 0;
+}
+
 template <typename T, int V>
 __device__ inline void adam_at(const Adam &x, int64_t i, float rate, float root) {
   float p[V], m[V], v[V], g[V], t[V] = {};
@@ -691,10 +698,7 @@ __device__ inline void adam_at(const Adam &x, int64_t i, float rate, float root)
   load_once(x.v + i, v);
   load_once((const T *)x.grad + i, g);
   if (x.target) load_once(x.target + i, t);
-  if (x.mask) {
-#pragma unroll
-    for (int j = 0; j < V; j++) g[j] = x.mask[i + j] ? g[j] : 0;
-  }
+  mask_at(x.mask, i, g);
 #pragma unroll
   for (int j = 0; j < V; j++) {
     m[j] += (1 - x.beta1) * (g[j] - m[j]);
@@ -705,8 +709,10 @@ __device__ inline void adam_at(const Adam &x, int64_t i, float rate, float root)
   store_once(x.param + i, p);
   store_once(x.m + i, m);
   store_once(x.v + i, v);
-  if (x.copy) store((T *)x.copy + i, p);
   if (x.target) store_once(x.target + i, t);
+  mask_at(x.mask, i, p);
+  mask_at(x.mask, i, t);
+  if (x.copy) store((T *)x.copy + i, p);
   if (x.target && x.target_copy) store((T *)x.target_copy + i, t);
 }
 
@@ -741,6 +747,17 @@ static void adam(Ops *ops, const Adam *x) {
                  (float)log((double)x->beta1), (float)log((double)x->beta2)));
 }
 
+template <typename T>
+__global__ void masked_copy_kernel(const MaskedCopy x) {
+  int64_t i = thread_index();
+  if (i < x.count) put((T *)x.out + i, !x.mask || x.mask[i] ? x.in[i] : 0);
+}
+
+static void masked_copy(Ops *ops, const MaskedCopy *x) {
+  BY_TYPE(ops->type,
+          launch(cuda_of(ops), masked_copy_kernel<T>, grid_for(x->count), THREADS, *x));
+}
+
 __global__ void increment_kernel(int64_t *counter) { ++*counter; }
 
 static void increment(Ops *ops, int64_t *counter) {
@@ -759,5 +776,6 @@ void cuda_layers(Ops *ops) {
   ops->block_norm_grad = block_norm_grad;
   ops->residual_norm = residual_norm;
   ops->adam = adam;
+  ops->masked_copy = masked_copy;
   ops->increment = increment;
 }

@@ -337,17 +337,25 @@ typedef struct {
 // ------------------------------- parameters ------------------------------------------------------
 
 // Adam, then target += tau·(param − target). The copies (T) receive the new values. *step counts
-// from 0 at the first update. Parameters and moments that are 0 stay so where mask is 0.
+// from 0 at the first update. Where the mask is 0 the gradient counts as 0, and the copies become 0.
 typedef struct {
   float *param, *m, *v;
   const void *grad;          // T
-  const uint8_t *mask;       // where 0, the gradient counts as 0; or NULL
+  const uint8_t *mask;       // or NULL
   float *target;             // or NULL
   void *copy, *target_copy;  // or NULL
   const int64_t *step;
   int64_t count;
   float lr, beta1, beta2, epsilon, tau;
 } Adam;
+
+// out = in where mask is 1, else 0
+typedef struct {
+  void *out;  // T
+  const float *in;
+  const uint8_t *mask;  // NULL: all ones
+  int64_t count;
+} MaskedCopy;
 
 // ------------------------------- acting ----------------------------------------------------------
 
@@ -490,6 +498,7 @@ struct Ops {
   void (*psi_loss)(Ops *ops, const PsiLoss *x);
 
   void (*adam)(Ops *ops, const Adam *x);
+  void (*masked_copy)(Ops *ops, const MaskedCopy *x);
   void (*increment)(Ops *ops, int64_t *counter);
 
   void (*es_sample)(Ops *ops, const EsSample *x);

@@ -16,8 +16,8 @@ import reference
 def results(case):
   """{what: array} of one case; losses and tensors in the order of their sorted names."""
   o = reference.Options(cases.OBS, cases.ACT, **cases.options(case))
-  agent = reference.Agent(cases.parameters(reference.shapes(o)), o, torch.float64)
-  start = agent.tensors()
+  start = cases.parameters(reference.shapes(o))
+  agent = reference.Agent(start, o, torch.float64)
   losses = [agent.update(**cases.transitions(case, step)) for step in range(cases.STEPS)]
   end, probes = agent.tensors(), cases.probes(case)
   obs, act, z, states = (probes[name] for name in ("obs", "act", "z", "states"))

@@ -102,15 +102,6 @@ def mask(n_out, n_in, K, free=0, strict=False):
   return torch.cat([torch.ones(n_out, free, dtype=torch.bool), (j < i) if strict else (j <= i)], 1)
 
 
-def masks(o):
-  """{layer: mask} of the layers of B whose units are in blocks."""
-  K, h, d = o.K, o.b_hidden, o.d
-  if K == 1:
-    return {}
-  return {".sz.in": mask(h, d, K, free=len(o.columns), strict=True), ".sz.out": mask(h, h, K),
-          ".trunk.0": mask(h, h, K, free=h), ".trunk.1": mask(h, h, K), ".trunk.2": mask(d, h, K)}
-
-
 # ---------------------------------- layers -------------------------------------------------------
 
 
@@ -176,19 +167,18 @@ def net_pi(p, o, s, z):
 
 def net_B(p, o, s, z=None, name="B"):
   """B(s, z), [N, d]; phi of the Laplacian algorithms. With one block z has no part in it."""
-  K, d = o.K, o.d
+  K, h, d = o.K, o.b_hidden, o.d
   s = s[:, o.columns]
   if K == 1:
     x = torch.cat([pre(p, name + ".s", s), pre(p, name + ".sz", s)], -1)
     x = trunk(p, name, x, 2)
   else:
-    masked = masks(o)
     sz = torch.cat([s, residual_normalization(z, K)], -1)
-    sz = pre(p, name + ".sz", sz, K, masked[".sz.in"], masked[".sz.out"])
+    sz = pre(p, name + ".sz", sz, K, mask(h, d, K, free=s.shape[1], strict=True), mask(h, h, K))
     x = torch.cat([pre(p, name + ".s", s), sz], -1)
-    x = torch.relu(linear(p, name + ".trunk.0", x, masked[".trunk.0"]))
-    x = torch.relu(linear(p, name + ".trunk.1", x, masked[".trunk.1"]))
-    x = linear(p, name + ".trunk.2", x, masked[".trunk.2"])
+    x = torch.relu(linear(p, name + ".trunk.0", x, mask(h, h, K, free=h)))
+    x = torch.relu(linear(p, name + ".trunk.1", x, mask(h, h, K)))
+    x = linear(p, name + ".trunk.2", x, mask(d, h, K))
   if not o.b_norm:
     return x
   return torch.cat([project(x[:, a:b]) for a, b in bounds(d, K)], 1)
@@ -392,9 +382,6 @@ class Agent:
   def __init__(self, tensors, options, dtype=torch.float32):
     self.o, self.dtype = options, dtype
     self.p = {name: self.tensor(value) for name, value in tensors.items()}
-    for layer, masked in masks(options).items():  # 0 where no product sees it, in targets too
-      for net in (options.B, options.B + "_target"):
-        self.p[f"{net}{layer}.weight"] *= masked
     self.learned = [name for name in self.p if "_target." not in name]
     for name in self.learned:
       self.p[name].requires_grad_()

@@ -45,8 +45,8 @@ def close(found, expected, tolerance):
 @pytest.mark.parametrize("case", cases.CASES)
 def test_golden_steps_networks_and_prompts(case):
   agent = bfm.Agent(cases.OBS, cases.ACT, device="cpu", precision="f32", **cases.options(case))
-  agent.set_tensors(cases.parameters({name: x.shape for name, x in agent.tensors().items()}))
-  start = agent.tensors()  # with zeros where B has masks
+  start = cases.parameters({name: x.shape for name, x in agent.tensors().items()})
+  agent.set_tensors(start)
   losses = [agent.update(**cases.transitions(case, step)) for step in range(cases.STEPS)]
   found = np.array([[step[name] for name in sorted(step)] for step in losses])
   expected = GOLDEN[f"{case}/losses"]

@@ -692,16 +692,16 @@ static void test_parameters(void **state) {
     Buffer *param = f32(n), *m = f32(n), *grad = activations(n), *target = f32(n);
     Buffer *copy = activations(n), *target_copy = activations(n);
     float *positive = malloc(n * sizeof *positive);
-    uint8_t *keep = malloc(n);
-    assert_true(positive && keep);
+    uint8_t *kept = malloc(n);
+    assert_true(positive && kept);
     for (int64_t j = 0; j < n; j++) {
       positive[j] = random_uniform(4, STREAM_USER, 0, j);
-      keep[j] = positive[j] < 0.5f;
+      kept[j] = positive[j] < 0.5f;
     }
     Buffer *v = raw(positive, n * sizeof *positive), *at = raw(&step, sizeof step);
-    Buffer *mask = raw(keep, n);
+    Buffer *keep = raw(kept, n);
     free(positive);
-    free(keep);
+    free(kept);
     BOTH(adam, Adam, .param = AT(param), .m = AT(m), .v = AT(v), .grad = AT(grad),
          .target = AT(target), .copy = AT(copy), .target_copy = AT(target_copy), .step = AT(at),
          .count = n, .lr = 1e-2f, .beta1 = 0.9f, .beta2 = 0.999f, .epsilon = 1e-8f, .tau = 0.01f);
@@ -714,11 +714,20 @@ static void test_parameters(void **state) {
     BOTH(adam, Adam, .param = AT(param), .m = AT(m), .v = AT(v), .grad = AT(grad), .step = AT(at),
          .count = n, .lr = 1e-2f, .beta1 = 0.9f, .beta2 = 0.999f, .epsilon = 1e-8f);
     check("adam alone", param, 1e-6);
-    BOTH(adam, Adam, .param = AT(param), .m = AT(m), .v = AT(v), .grad = AT(grad), .mask = AT(mask),
-         .step = AT(at), .count = n, .lr = 1e-2f, .beta1 = 0.9f, .beta2 = 0.999f, .epsilon = 1e-8f);
-    check("adam of a mask", param, 1e-6);
-    check("adam m of a mask", m, 1e-6);
-    check("adam v of a mask", v, 1e-6);
+
+    BOTH(adam, Adam, .param = AT(param), .m = AT(m), .v = AT(v), .grad = AT(grad),
+         .mask = AT(keep), .target = AT(target), .copy = AT(copy), .target_copy = AT(target_copy),
+         .step = AT(at), .count = n, .lr = 1e-2f, .beta1 = 0.9f, .beta2 = 0.999f,
+         .epsilon = 1e-8f, .tau = 0.01f);
+    check("adam masked", param, 1e-6);
+    check("adam masked copy", copy, tolerance(1e-6));
+    check("adam masked target's copy", target_copy, tolerance(1e-6));
+
+    Buffer *out = activations(n);
+    BOTH(masked_copy, MaskedCopy, .out = AT(out), .in = AT(param), .mask = AT(keep), .count = n);
+    check("masked_copy", out, tolerance(1e-6));
+    BOTH(masked_copy, MaskedCopy, .out = AT(out), .in = AT(param), .count = n);
+    check("masked_copy of all", out, tolerance(1e-6));
     forget_buffers();
   }
 }
