@@ -134,6 +134,9 @@ static int file_goal(const cJSON *json, const char *path, bfm_agent *agent, int 
   int found;
   TRY(check_goal(json, path));
   TRY(read_floats(json, path, "obs", bfm_agent_obs_dim(agent), obs, &found));
+  if (found && cJSON_GetArraySize(json) > 1) {
+    return bfm_fail(BFM_BAD_ARGUMENT, "%s has \"obs\" and more: one says all of a goal", path);
+  }
   if (found) return bfm_agent_prompt_states(agent, replica, 1, obs, z);
 
   const World *world;

@@ -102,6 +102,7 @@ def test_bad_prompts(flags, words, model):
     ('{"qpos": [0]}', "qpos"), ('{"obs": [0, 0, 0]}', "obs"), ('{"qpos": [0, "a"]}', "qpos"),
     ('{"speed": 1}', "qpos"), ("[1, 2]", "JSON"), ("", "JSON"), ('{"z": [1]}', 'not "z"'),
     ('{"qpos": [0, 0], "qvle": [9, 9]}', "did you mean qvel?"), ("{}", 'no "qpos"'),
+    ('{"obs": [0, 0, 0, 0], "qpos": [0, 0]}', '"obs" and more'),
     ('{"qpos": [0, 0]} {"qvel": [9, 9]}', "JSON")])
 def test_goals_of_other_dimensions(text, words, model, tmp_path):
   (tmp_path / "goal.json").write_text(text)
