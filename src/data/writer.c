@@ -170,6 +170,14 @@ static int open_locked(Writer *w, const char *name) {
   return bfm_fail(BFM_IO, "another process is writing %s", w->path);
 }
 
+int writer_is_open(const char *path) {
+  struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+  int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  int is_open = fd >= 0 && !fcntl(fd, F_OFD_GETLK, &lock) && lock.l_type != F_UNLCK;
+  if (fd >= 0) close(fd);
+  return is_open;
+}
+
 // ---------------------------------- a new file ---------------------------------------------------
 
 static int create_table(hid_t file, const Table *table, int64_t planned) {

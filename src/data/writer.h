@@ -38,6 +38,9 @@ int64_t writer_rows(const Writer *writer);
 // append rows: one array a table, in the tables' order. When it fails, those before are flushed
 int writer_append(Writer *writer, int64_t rows, const void *const *values);
 
+// whether a process has the file open for writing
+int writer_is_open(const char *path);
+
 // make all rows visible to readers, and safe from the end of this process
 int writer_flush(Writer *writer);
 

@@ -10,11 +10,13 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 #include <zlib.h>
 
 #include "agents/agent.h"
 #include "data/hdf5.h"
+#include "data/writer.h"
 #include "run/collect.h"
 #include "run/evals.h"
 #include "run/recipes.h"
@@ -31,7 +33,8 @@ const Option paper_options[] = {
      "words that a cell's domain, data or method must have: \"walker FB-AW\""},
     {"data", OPTION_TEXT, AT(data), "data", 0, 0, NULL,
      "folder of datasets, DOMAIN-KIND.h5; those missing are collected"},
-    {"data-steps", OPTION_INT, AT(data_steps), "5M", 2, 1e12, NULL, "transitions to collect"},
+    {"data-steps", OPTION_INT, AT(data_steps), "5M", 2, 1e12, NULL,
+     "transitions to collect, and enough of a collection that was cut"},
     {"runs", OPTION_TEXT, AT(runs), "runs/paper", 0, 0, NULL, "folder of training runs"},
     {"results", OPTION_TEXT, AT(results), "results", 0, 0, NULL,
      "folder of ledger.jsonl and of the paper's numbers"},
@@ -57,7 +60,7 @@ static void say(const PaperPlan *plan, const char *format, ...) {
 // ---------------------------------- data ---------------------------------------------------------
 
 // whether the file's collector was cut; 0 for files that are not ours
-static int is_cut(const char *path) {
+static int is_cut(const char *path, int64_t enough) {
   Hdf5Errors errors = hdf5_silence();
   hid_t file;
   int64_t rows = 0, columns, planned = 0;
@@ -68,12 +71,25 @@ static int is_cut(const char *path) {
     H5Fclose(file);
   }
   hdf5_restore(errors);
-  return rows < planned;
+  return rows < planned && rows < enough;
+}
+
+// another process may be collecting it
+static int wait_for_data(const PaperPlan *plan, const char *path) {
+  if (writer_is_open(path)) say(plan, "wait    for the process that writes %s", path);
+  while (writer_is_open(path)) {
+    if (plan->stop && *plan->stop) {
+      return bfm_fail(BFM_INTERRUPTED, "stopped while another process was writing %s", path);
+    }
+    nanosleep(&(struct timespec){.tv_nsec = 200000000}, NULL);
+  }
+  return BFM_OK;
 }
 
 static int make_data(const PaperPlan *plan, const PaperCell *cell, const char *path) {
+  TRY(wait_for_data(plan, path));
   int there = !access(path, F_OK);
-  if (there && !is_cut(path)) return BFM_OK;
+  if (there && !is_cut(path, plan->settings.data_steps)) return BFM_OK;
   if (!there && !strcmp(cell->domain, "kitchen")) {
     return bfm_fail(BFM_IO, "%s is not there; it cannot be collected: it is D4RL's kitchen-%s-v0",
                     path, cell->data + strlen("d4rl-"));

@@ -1,7 +1,9 @@
 """bfm paper: the tables, a ledger that grows run by run, and what is cut and gone on with."""
+import fcntl
 import json
 import shutil
 import signal
+import struct
 import subprocess
 import time
 from pathlib import Path
@@ -88,6 +90,38 @@ def test_a_table_that_was_cut_goes_on_and_loses_nothing(end, wait, done, tmp_pat
   assert "done    FB: " in said
   assert ledger(tmp_path)[:len(early)] == early
   assert returns(ledger(tmp_path)) == returns(ledger(done))
+
+
+def test_data_that_another_process_collects_is_waited_for(done, tmp_path):
+  shutil.copytree(done / "data", tmp_path / "data")
+  (data,) = (tmp_path / "data").glob("*.h5")
+  command = [BFM, "paper", "run", "first", *TINY, "--seeds", "1", "--filter", "FB-AW"]
+  with open(data, "r+b") as held:
+    whole = struct.pack("hhqqi4x", fcntl.F_WRLCK, 0, 0, 0, 0)
+    fcntl.fcntl(held, fcntl.F_OFD_SETLK, whole)
+    process = subprocess.Popen([*command, *map(str, places(tmp_path))], stdout=subprocess.PIPE,
+                               text=True)
+    assert process.stdout.readline() == f"wait    for the process that writes {data}\n"
+    assert process.poll() is None
+  assert process.wait() == 0
+  assert {x["seed"] for x in ledger(tmp_path)} == {0}
+
+
+def test_a_collection_that_was_cut_is_enough_where_no_more_is_asked_for(done, tmp_path):
+  paper_data = tmp_path / "data"
+  paper_data.mkdir()
+  (whole,) = (done / "data").glob("*.h5")
+  cut = paper_data / whole.name
+  process = subprocess.Popen([BFM, "collect", "point_mass", "--with", "random", "--steps", "50M",
+                              "--threads", "1", "-q", "-o", cut])
+  while not cut.exists() or run("info", cut, "--json").returncode:
+    time.sleep(0.05)
+  process.send_signal(signal.SIGINT)
+  process.wait()
+  rows = json.loads(run("info", cut, "--json").stdout)["transitions"]
+  assert 500 <= rows < 50_000_000
+  paper(tmp_path, "run", "first", *TINY, "--seeds", 1, "--filter", "FB-AW")
+  assert {x["transitions"] for x in ledger(tmp_path)} == {rows}
 
 
 def test_a_line_that_was_cut_is_left_out(done, tmp_path):
