@@ -2,7 +2,8 @@
 # Fill a visit to a machine with a GPU: the command lines of one or more files (without the word bfm; # begins a
 # comment), two at a time, file after file, until the minutes are over. Then those at work are asked to stop;
 # all of bfm's long commands save what they have and go on when the same visit is made again. Data first, in a
-# file of its own: a collector beside a training run costs it half of its speed. Logs go to the folder logs.
+# file of its own: collectors come one by one, side by side they are hardly faster, and beside a training run both
+# lose half of their speed. Logs go to the folder logs.
 #   bench/gpu/visit.sh MINUTES FILE...
 #   BFM=build/bfm TOGETHER=2 bench/gpu/visit.sh 25 bench/gpu/data.txt bench/gpu/tables.txt
 set -u
@@ -38,7 +39,8 @@ over() { [ $SECONDS -ge $end ]; }
 
 for file in "$@"; do
   while read -r line; do
-    while [ "$(jobs -rp | wc -l)" -ge "$together" ] && ! over; do sleep 0.5; done
+    case $line in collect*) beside=1 ;; *) beside=$together ;; esac
+    while [ "$(jobs -rp | wc -l)" -ge "$beside" ] && ! over; do sleep 0.5; done
     over && break
     work "$line" &
   done < <(sed -e 's/#.*//' -e '/^[[:space:]]*$/d' "$file")
