@@ -149,7 +149,8 @@ BFM_API int bfm_agent_act(bfm_agent *agent, int replica, int64_t rows, const flo
 BFM_API int bfm_agent_save_model(bfm_agent *agent, int replica, const char *path);
 BFM_API int bfm_agent_save_state(bfm_agent *agent, const char *path);
 // a smaller model of one replica, that acts everywhere: the first `members` of F (0: all), half:
-// parameters as bfloat16 and states as float32, so many prompt states at random (-1: all)
+// parameters as bfloat16 and states as float32, which they stay when a model that has them so is
+// exported again; so many prompt states at random (-1: all)
 BFM_API int bfm_agent_export(bfm_agent *agent, int replica, const char *path, int members, int half,
                              int64_t prompt_states);
 // either kind of file; options override what the file says ({"device": "cuda"}), or NULL

@@ -110,7 +110,7 @@ static int load(bfm_explorer **out, const SafeTensors *file, int envs, const cha
   int64_t obs_dim, act_dim, tasks, saved_envs, step;
   TRY(entries_count(file, "obs_dim", INT32_MAX, &obs_dim));
   TRY(entries_count(file, "act_dim", INT32_MAX, &act_dim));
-  TRY(entries_count(file, "tasks", INT32_MAX, &tasks));
+  TRY(entries_count(file, "tasks", kind == POLICY ? 1 : INT32_MAX, &tasks));
   TRY(entries_count(file, "envs", INT32_MAX, &saved_envs));
   TRY(entries_count(file, "step", INT64_MAX, &step));
   ExplorerOptions o;

@@ -1,7 +1,8 @@
 // Agents in files. A model holds the networks of one replica and its prompt states; a state holds
 // everything of all replicas that a run needs to go on with the bits of the run that never stopped.
 // Both are safetensors with the configuration in the metadata. An exported model may have its
-// parameters as bfloat16 and its states as float32: half the bytes, nearly the same actions.
+// parameters as bfloat16 and its states as float32: half the bytes, nearly the same actions. A model
+// that was exported so stays so when it is exported again: it is told by its values, which fit.
 
 #include <math.h>
 #include <stdio.h>
@@ -10,6 +11,7 @@
 
 #include "agents/agent.h"
 #include "agents/entries.h"
+#include "core/bf16.h"
 
 enum { MODEL, STATE };
 
@@ -114,8 +116,23 @@ int bfm_agent_save_state(bfm_agent *a, const char *path) {
 
 // ------------------------------- exporting -------------------------------------------------------
 
-// the parameters of one replica in an agent with fewer members: they come first in each tensor
-static int copy_parameters(bfm_agent *to, bfm_agent *from, int replica) {
+// whether values lose nothing as bfloat16, or as float32
+static int fit_bf16(const float *values, int64_t count) {
+  int64_t i = 0;
+  while (i < count && bf16_to_f32(f32_to_bf16(values[i])) == values[i]) i++;
+  return i == count;
+}
+
+static int fit_f32(const double *values, int64_t count) {
+  int64_t i = 0;
+  while (i < count && (float)values[i] == values[i]) i++;
+  return i == count;
+}
+
+// the parameters of one replica in an agent with fewer members: they come first in each tensor.
+// *fit: all of them fit in bfloat16
+static int copy_parameters(bfm_agent *to, bfm_agent *from, int replica, int *fit) {
+  *fit = 1;
   for (int i = 0; i < to->tensor_count; i++) {
     const NetTensor *t = &to->tensors[i].tensor;
     const AgentTensor *source = agent_find_tensor(from, t->name);
@@ -124,6 +141,7 @@ static int copy_parameters(bfm_agent *to, bfm_agent *from, int replica) {
     int status = padding_download(from->ops, t->padding, values,
                                   agent_tensor_at(from, source, replica), t->count);
     if (!status) {
+      *fit = *fit && fit_bf16(values, t->count);
       status = padding_upload(to->ops, t->padding, to->tensors[i].at, values, t->count);
     }
     free(values);
@@ -184,9 +202,15 @@ int bfm_agent_export(bfm_agent *a, int replica, const char *path, int members, i
   bfm_agent *slim;
   TRY(agent_new(&slim, a->obs_dim, a->act_dim, &config, 0));
   slim->before = a->before + a->step;
-  int status = copy_parameters(slim, a, replica);
+  const PromptStates *p = &slim->prompt;
+  int fit;
+  int status = copy_parameters(slim, a, replica, &fit);
   if (!status) status = copy_prompt(slim, a, prompt_states);
-  if (!status) status = save_model(slim, 0, half, path);
+  if (!status) {
+    fit = fit && fit_f32(p->qpos, p->count * p->nq) && fit_f32(p->qvel, p->count * p->nv) &&
+          fit_f32(p->act, p->count * p->na);
+    status = save_model(slim, 0, half || fit, path);
+  }
   bfm_agent_free(slim);
   return status;
 }

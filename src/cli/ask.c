@@ -66,7 +66,7 @@ void ask_given(const Ask *ask, const char **name, const char **text) {
   }
 }
 
-static int check_one(const Ask *ask) {
+int ask_check(const Ask *ask) {
   int given = !!ask->reward + !!ask->task + !!ask->goal + !!ask->demo + !!ask->z;
   if (given == 1) return BFM_OK;
   return bfm_fail(BFM_BAD_ARGUMENT,
@@ -193,7 +193,7 @@ static int reward_z(const Ask *ask, bfm_agent *agent, int replica, float *z, cha
 }
 
 int ask_z(const Ask *ask, bfm_agent *agent, int replica, float *z, char *said, size_t size) {
-  TRY(check_one(ask));
+  TRY(ask_check(ask));
   *said = 0;
   if (ask->reward || ask->task) return reward_z(ask, agent, replica, z, said, size);
   if (ask->demo) return bfm_agent_prompt_demo(agent, replica, ask->demo, z);

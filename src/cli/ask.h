@@ -19,10 +19,13 @@ extern const struct argp ask_argp;
 // the temperature of --softmax; what is none ends the program with a sentence
 double ask_softmax(const char *arg);
 
+// whether one of them is given, and no other
+int ask_check(const Ask *ask);
+
 // z [d] of what is asked; said: a sentence about it, may be empty
 int ask_z(const Ask *ask, bfm_agent *agent, int replica, float *z, char *said, size_t size);
 
-// name and text of the flag that was given
+// name and text of the flag that was given; where none was, they stay as they are
 void ask_given(const Ask *ask, const char **name, const char **text);
 
 #endif

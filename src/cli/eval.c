@@ -7,9 +7,8 @@
 #include "agents/config.h"
 #include "cli/ask.h"
 #include "cli/judge.h"
-#include "data/safetensors.h"
 #include "run/d4rl.h"
-#include "run/evaluate.h"
+#include "run/policy.h"
 
 typedef struct {
   Judge judge;
@@ -81,46 +80,29 @@ static int evaluate_agent(Evaluation *e) {
   return status;
 }
 
-static int policy_act(void *context, int replica, int64_t rows, const float *obs, const float *z,
-                      uint64_t seed, uint64_t step, float *act) {
-  (void)replica, (void)rows, (void)z, (void)seed;
-  return bfm_explorer_act(context, obs, 0, step, act);
-}
-
-// a policy that was trained for one task, which it does whatever it is evaluated on
-static int evaluate_policy(Evaluation *e, const char *path, const SafeTensors *file) {
-  const char *env = safetensors_metadata(file, "env"), *task = safetensors_metadata(file, "task");
+static int evaluate_policy(Evaluation *e, Policy *policy) {
   const Judge *j = &e->judge;
   if (j->options.es || e->softmax > 0 || e->z) {
     return bfm_fail(BFM_BAD_ARGUMENT,
-                    "%s is the policy of one task: it takes no --es, --softmax and --z", path);
+                    "%s is the policy of one task: it takes no --es, --softmax and --z",
+                    policy->path);
   }
-  TRY(judge_take_env(&e->judge, env ? env : "", task ? task : "all"));
+  TRY(judge_take_env(&e->judge, policy->env, *policy->task ? policy->task : "all"));
   TRY(make_returns(e));
   char options[MACHINE_SIZE];
   config_machine(j->options.device, j->options.threads, options);
   bfm_evaluation plan = judge_plan(&e->judge);
-  bfm_explorer *explorer;
-  TRY(bfm_explorer_load(&explorer, path, (int)(plan.episodes * plan.task_count), options));
-  bfm_explorer_sizes sizes;
-  bfm_explorer_get_sizes(explorer, &sizes);
-  Actor actor = {.act = policy_act,
-                 .actor = explorer,
-                 .env = j->env,
-                 .obs_dim = sizes.obs_dim,
-                 .act_dim = sizes.act_dim,
-                 .replicas = 1};
-  int status = evaluate(&actor, &plan, returns_of(e, j->now, 0));
-  bfm_explorer_free(explorer);
-  return status;
+  Actor actor;
+  TRY(policy_load(policy, (int)(plan.episodes * plan.task_count), options, &actor));
+  return evaluate(&actor, &plan, returns_of(e, j->now, 0));
 }
 
 static int evaluate_model(Evaluation *e, const char *path) {
-  SafeTensors *file;
-  TRY(safetensors_open(&file, path));
-  const char *kind = safetensors_metadata(file, "bfm");
-  int status = kind && !strcmp(kind, "policy") ? evaluate_policy(e, path, file) : evaluate_agent(e);
-  safetensors_close(file);
+  Policy policy;
+  int found;
+  TRY(policy_find(&policy, path, &found));
+  int status = found ? evaluate_policy(e, &policy) : evaluate_agent(e);
+  policy_free(&policy);
   return status;
 }
 
@@ -268,8 +250,8 @@ int cli_eval(int argc, char **argv) {
       "MODEL...",
       "Prompt models with tasks, let them act in whole episodes and add up the rewards. Several "
       "models are taken for seeds of one thing: the table shows mean ± std over them. Policies "
-      "that bfm collect has trained (td3) are evaluated as well, on their own task if none is "
-      "named.\v"
+      "that bfm collect has trained (td3, mood) are evaluated as well, on their own task if none "
+      "is named.\v"
       "Examples:\n"
       "  bfm eval runs/walker/model.safetensors\n"
       "  bfm eval runs/five/model.*.safetensors --tasks in --es 32 --random\n"

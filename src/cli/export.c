@@ -29,7 +29,7 @@ enum { KEY_HALF = 0x900 };
 
 static const struct argp_option own_options[] = {
     {"output", 'o', "FILE", 0, "the smaller model", 0},
-    {"half", KEY_HALF, NULL, 0, "parameters as bfloat16, states as float32", 0},
+    {"half", KEY_HALF, NULL, 0, "parameters as bfloat16, states as float32; a model that has them so keeps them", 0},
     {0},
 };
 

@@ -4,14 +4,17 @@
 #include <cjson/cJSON.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "agents/config.h"
 #include "cli/cli.h"
 #include "cli/coverage.h"
+#include "cli/records.h"
 #include "data/dataset.h"
 #include "data/safetensors.h"
 
@@ -202,13 +205,31 @@ static int safetensors_info(const char *path, cJSON *info) {
 
 // ---------------------------------- any file -----------------------------------------------------
 
-static int is_hdf5(const char *path) {
-  static const char magic[8] = "\x89HDF\r\n\x1a\n";
+typedef int Info(const char *path, cJSON *info);
+
+static int has_suffix(const char *path, const char *suffix) {
+  const char *dot = strrchr(path, '.');
+  return dot && !strcmp(dot, suffix);
+}
+
+// what a regular file is, by its first bytes, or by its name where these do not tell
+static Info *info_of(const char *path) {
+  static const char hdf5[8] = "\x89HDF\r\n\x1a\n";
   char head[8] = "";
   FILE *file = fopen(path, "rb");
   size_t n = file ? fread(head, 1, sizeof head, file) : 0;
   if (file) fclose(file);
-  return n == sizeof head && !memcmp(head, magic, sizeof head);
+  if (!memcmp(head, hdf5, sizeof head) || has_suffix(path, ".npz")) return dataset_info;
+  // the first number of a safetensors file may look like a brace, with zeros behind it
+  if (*head == '{' && !memchr(head, 0, n)) return records_info;
+  if (has_suffix(path, ".json") || has_suffix(path, ".jsonl")) return records_info;
+  return safetensors_info;
+}
+
+static int folder_info(const char *path, cJSON *info) {
+  char record[PATH_MAX];
+  snprintf(record, sizeof record, "%s/run.json", path);
+  return (access(record, F_OK) ? dataset_info : run_info)(path, info);
 }
 
 // of what is neither a file nor a folder nothing is read: a pipe may never answer
@@ -218,11 +239,8 @@ static int file_info(const char *path, cJSON *info) {
   if (!S_ISREG(about.st_mode) && !S_ISDIR(about.st_mode)) {
     return bfm_fail(BFM_IO, "%s is not a regular file", path);
   }
-  const char *dot = strrchr(path, '.');
-  int is_npz = dot && !strcmp(dot, ".npz");
   cJSON_AddStringToObject(info, "file", path);
-  return S_ISDIR(about.st_mode) || is_npz || is_hdf5(path) ? dataset_info(path, info)
-                                                           : safetensors_info(path, info);
+  return (S_ISDIR(about.st_mode) ? folder_info : info_of(path))(path, info);
 }
 
 static void print_range(const char *name, Range range) {
@@ -277,13 +295,18 @@ static void print_networks(const cJSON *tensors) {
   }
 }
 
+// a text as it is, all else as JSON; to be freed
+static char *text_of(const cJSON *item) {
+  return cJSON_IsString(item) ? strdup(item->valuestring) : cJSON_PrintUnformatted(item);
+}
+
 // "algo fb-aware, d 64, …" in lines of at most 79 columns
 static void print_pairs(const cJSON *object) {
   int column = 17;
   const cJSON *item;
   cJSON_ArrayForEach(item, object) {
     char pair[OPTION_TEXT_SIZE + 64];
-    char *value = cJSON_IsString(item) ? strdup(item->valuestring) : cJSON_PrintUnformatted(item);
+    char *value = text_of(item);
     int length = snprintf(pair, sizeof pair, "%s %s%s", item->string,
                           value && *value ? value : "none", item->next ? "," : "");
     free(value);
@@ -294,6 +317,12 @@ static void print_pairs(const cJSON *object) {
     column += printf("%s%s", column > 17 ? " " : "", pair);
   }
   putchar('\n');
+}
+
+static void print_row(const char *name, const cJSON *item) {
+  char *text = text_of(item);
+  printf("  %-14s %s\n", name, text ? text : "");
+  free(text);
 }
 
 static void print_info(const cJSON *info) {
@@ -308,10 +337,11 @@ static void print_info(const cJSON *info) {
     } else if (cJSON_IsObject(item)) {
       printf("  %-14s ", item->string);
       print_pairs(item);
+    } else if (cJSON_IsArray(item)) {
+      const cJSON *one;
+      cJSON_ArrayForEach(one, item) print_row(one == item->child ? item->string : "", one);
     } else {
-      char *text = cJSON_IsString(item) ? strdup(item->valuestring) : cJSON_PrintUnformatted(item);
-      printf("  %-14s %s\n", item->string, text ? text : "");
-      free(text);
+      print_row(item->string, item);
     }
   }
 }
@@ -340,9 +370,9 @@ int cli_info(int argc, char **argv) {
   const struct argp argp = {own_options,
                             parse,
                             "FILE...",
-                            "Say what a model, a policy, a training state or a dataset holds, and "
-                            "check that it is sound: "
-                            "the exit status is not 0 when a file cannot be trusted.",
+                            "Say what a model, a policy, a training state, a dataset, the folder "
+                            "of a run, a log, a ledger or a kept prompt holds, and check that it "
+                            "is sound: the exit status is not 0 when a file cannot be trusted.",
                             NULL,
                             NULL,
                             NULL};

@@ -1,4 +1,5 @@
-// bfm play: an episode of a model that is told what to do, as a film or a strip of pictures.
+// bfm play: an episode of a model that is told what to do, or of a policy that knows it, as a film
+// or a strip of pictures.
 
 #include <math.h>
 #include <stdlib.h>
@@ -9,7 +10,7 @@
 #include "cli/cli.h"
 #include "core/newfile.h"
 #include "core/progress.h"
-#include "envs/domain.h"
+#include "run/policy.h"
 #include "view/film.h"
 
 typedef struct {
@@ -73,15 +74,20 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
 
 typedef struct {
   const Arguments *arguments;
+  Ask ask;
   const char *score;  // task or expression, or NULL
-  bfm_agent *agent;
+  AgentActor model;   // one of the two acts
+  Policy policy;
+  Actor actor;
+  const World *world;
   bfm_env *env;
   bfm_env_sizes sizes;
-  float *z, *obs, *act;
-  double *wide;     // an observation or an action
-  double *qpos;     // [steps + 1, nq]
-  double *rewards;  // [steps + 1] of the states
-  int64_t count;    // states so far
+  float *z, *obs, *act;  // z: NULL where a policy acts
+  double prompted;       // seconds until there was a z
+  double *wide;          // an observation or an action
+  double *qpos;          // [steps + 1, nq]
+  double *rewards;       // [steps + 1] of the states
+  int64_t count;         // states so far
   Progress progress;
 } Episode;
 
@@ -113,8 +119,8 @@ static int simulate(Episode *e, int64_t steps) {
     }
     bfm_env_obs(e->env, e->wide);
     for (int i = 0; i < e->sizes.obs_dim; i++) e->obs[i] = (float)e->wide[i];
-    TRY(bfm_agent_act(e->agent, 0, 1, e->obs, e->z, (int)o->es, (uint64_t)o->seed, (uint64_t)step,
-                      e->act));
+    TRY(e->actor.act(e->actor.actor, 0, 1, e->obs, e->z, (uint64_t)o->seed, (uint64_t)step,
+                     e->act));
     for (int i = 0; i < e->sizes.act_dim; i++) e->wide[i] = e->act[i];
     TRY(bfm_env_step(e->env, e->wide));
     bfm_env_ended(e->env, &ended);
@@ -148,13 +154,11 @@ static int has_suffix(const char *path, const char *suffix) {
 static int draw(Episode *e) {
   const Arguments *a = e->arguments;
   const PlayOptions *o = &a->options;
-  const World *world;
-  TRY(agent_open_world(e->agent, &world));
   char title[256] = "";
   if (e->score) snprintf(title, sizeof title, "%.200s: return %.1f", e->score, return_of(e));
   int strip = has_suffix(a->path, ".png");
   int width = o->width ? (int)o->width : strip ? 240 : 480;
-  Film film = {.world = world,
+  Film film = {.world = e->world,
                .count = e->count,
                .qpos = e->qpos,
                .rewards = e->score ? e->rewards : NULL,
@@ -170,32 +174,63 @@ static int draw(Episode *e) {
   return status;
 }
 
-static void print_end(const Episode *e, const char *said, double prompted) {
-  const char *name, *text;
-  ask_given(&e->arguments->ask, &name, &text);
+static void print_end(const Episode *e, const char *said) {
+  const char *name = "policy", *text = e->arguments->model;
+  ask_given(&e->ask, &name, &text);
   printf("%-8s%s\n", name, text);
   if (*said) printf("%-8s%s\n", "", said);
-  printf("%-8sz after %.2f s\n", "", prompted);
+  if (e->z) printf("%-8sz after %.2f s\n", "", e->prompted);
   if (e->score) printf("%-8s%.1f in %ld steps\n", "return", return_of(e), (long)e->count - 1);
   printf("%-8s%s, %.1f s of %s\n", "film", e->arguments->path,
-         (double)(e->count - 1) * e->sizes.control_dt, bfm_agent_env(e->agent));
+         (double)(e->count - 1) * e->sizes.control_dt, e->actor.env);
+}
+
+// ---------------------------------- who acts -----------------------------------------------------
+
+// what is asked of a policy is only measured
+static int open_policy(Episode *e, const char *options, char *said, size_t size) {
+  const Ask *ask = &e->arguments->ask;
+  if (e->arguments->options.es || ask->softmax > 0 || ask->goal || ask->demo || ask->z) {
+    return bfm_fail(BFM_BAD_ARGUMENT,
+                    "%s is the policy of one task: it takes no --goal, --demo, --z, --softmax and "
+                    "--es",
+                    e->policy.path);
+  }
+  if (ask->reward || ask->task) {
+    TRY(ask_check(ask));
+  } else if (*e->policy.task) {
+    e->ask.task = e->policy.task;
+  }
+  TRY(policy_load(&e->policy, 1, options, &e->actor));
+  e->world = e->policy.world;
+  if (*e->policy.task) snprintf(said, size, "by the policy of %s", e->policy.task);
+  return BFM_OK;
+}
+
+static int open_model(Episode *e, const char *options, char *said, size_t size) {
+  double start = seconds_now();
+  TRY(bfm_agent_load(&e->model.agent, e->arguments->model, options));
+  TRY(agent_open_world(e->model.agent, &e->world));
+  e->z = calloc(bfm_agent_d(e->model.agent), sizeof *e->z);
+  if (!e->z) return bfm_fail(BFM_NO_MEMORY, "no memory for z");
+  TRY(ask_z(&e->ask, e->model.agent, 0, e->z, said, size));
+  e->prompted = seconds_now() - start;
+  e->model.es = (int)e->arguments->options.es;
+  e->actor = agent_actor(&e->model);
+  return BFM_OK;
 }
 
 static int play(Episode *e) {
   const Arguments *a = e->arguments;
   const PlayOptions *o = &a->options;
   char options[MACHINE_SIZE], said[4096] = "";
-  double start = seconds_now();
+  int found;
   config_machine(o->device, o->threads, options);
-  TRY(bfm_agent_load(&e->agent, a->model, options));
-  const World *world;
-  TRY(agent_open_world(e->agent, &world));
-  e->z = calloc(bfm_agent_d(e->agent), sizeof *e->z);
-  if (!e->z) return bfm_fail(BFM_NO_MEMORY, "no memory for z");
-  TRY(ask_z(&a->ask, e->agent, 0, e->z, said, sizeof said));
-  double prompted = seconds_now() - start;
+  TRY(policy_find(&e->policy, a->model, &found));
+  TRY((found ? open_policy : open_model)(e, options, said, sizeof said));
+  e->score = a->score ? a->score : e->ask.reward ? e->ask.reward : e->ask.task;
 
-  TRY(bfm_env_new(&e->env, bfm_agent_env(e->agent), 1, (uint64_t)o->seed, 1));
+  TRY(bfm_env_new(&e->env, e->actor.env, 1, (uint64_t)o->seed, 1));
   bfm_env_get_sizes(e->env, &e->sizes);
   int64_t steps = o->steps ? o->steps : e->sizes.episode_steps;
   TRY(episode_new(e, steps));
@@ -204,7 +239,7 @@ static int play(Episode *e) {
   progress_end(&e->progress);
   TRY(status);
   TRY(draw(e));
-  if (!a->quiet) print_end(e, said, prompted);
+  if (!a->quiet) print_end(e, said);
   return BFM_OK;
 }
 
@@ -216,11 +251,11 @@ static int run(const Arguments *a) {
   NewFile file;  // one that cannot be written is told before the episode
   TRY(newfile_open(&file, a->path));
   newfile_abandon(&file);
-  const char *asked = a->ask.reward ? a->ask.reward : a->ask.task;
-  Episode e = {.arguments = a, .score = a->score ? a->score : asked};
+  Episode e = {.arguments = a, .ask = a->ask};
   cli_catch_signals();
   int status = play(&e);
-  bfm_agent_free(e.agent);
+  bfm_agent_free(e.model.agent);
+  policy_free(&e.policy);
   bfm_env_free(e.env);
   free(e.z);
   free(e.obs);
@@ -242,11 +277,13 @@ int cli_play(int argc, char **argv) {
       parse,
       "MODEL",
       "Tell a model what to do, let it act for an episode and draw it: a film (.mp4) or a strip of "
-      "pictures (.png), with the reward over time below.\v"
+      "pictures (.png), with the reward over time below. A policy that bfm collect has trained "
+      "(td3, mood) does its own task, and another that is asked for only measures it.\v"
       "Examples:\n"
       "  bfm play walker.safetensors --task run -o run.mp4\n"
       "  bfm play walker.safetensors --reward 'torso.z > 1.2' -o stand.png\n"
-      "  bfm play walker.safetensors --goal 'torso.z = 1.3' -o goal.png --pictures 10\n",
+      "  bfm play walker.safetensors --goal 'torso.z = 1.3' -o goal.png --pictures 10\n"
+      "  bfm play mood.run.safetensors -o run.mp4\n",
       children,
       NULL,
       NULL};

@@ -10,22 +10,55 @@
 
 #include "core/newfile.h"
 
-int json_read(cJSON **object, const char *path) {
-  *object = NULL;
+// *text: to be freed by the caller, also after a failure
+static int read_text(const char *path, char **text, size_t *length) {
+  *text = NULL;
   FILE *file = fopen(path, "r");
   if (!file) return bfm_fail(BFM_IO, "cannot open %s: %s", path, strerror(errno));
-  char *text = NULL;
   size_t size = 0;
-  ssize_t length = getdelim(&text, &size, 0, file);
+  ssize_t count = getdelim(text, &size, 0, file);
   int error = ferror(file) ? errno : 0;
   fclose(file);
-  if (length > 0) *object = cJSON_ParseWithOpts(text, NULL, 1);
-  free(text);
   if (error) return bfm_fail(BFM_IO, "cannot read %s: %s", path, strerror(error));
-  if (cJSON_IsObject(*object)) return BFM_OK;
+  *length = count > 0 ? (size_t)count : 0;
+  if (!*length || (*text)[*length - 1]) return BFM_OK;
+  return bfm_fail(BFM_BAD_FILE, "%s is not JSON: its byte %zu is zero", path, *length - 1);
+}
+
+int json_read(cJSON **object, const char *path) {
+  char *text;
+  size_t length;
+  *object = NULL;
+  int status = read_text(path, &text, &length);
+  if (!status && length) *object = cJSON_ParseWithOpts(text, NULL, 1);
+  free(text);
+  if (status || cJSON_IsObject(*object)) return status;
   cJSON_Delete(*object);
   *object = NULL;
   return bfm_fail(BFM_BAD_FILE, "%s is not a JSON object", path);
+}
+
+int json_read_lines(cJSON **objects, const char *path) {
+  char *text;
+  size_t length;
+  int status = read_text(path, &text, &length);
+  *objects = cJSON_CreateArray();
+  if (!status && !*objects) status = bfm_fail(BFM_NO_MEMORY, "no memory for %s", path);
+  const char *at = text, *end = status ? text : text + length;
+  for (int line = 1; !status; line++) {
+    while (at < end && strchr(" \t\r\n", *at)) at++;
+    if (at == end) break;
+    cJSON *object = cJSON_ParseWithLengthOpts(at, end - at, &at, 0);
+    cJSON_AddItemToArray(*objects, object);
+    if (!cJSON_IsObject(object)) {
+      status = bfm_fail(BFM_BAD_FILE, "%s: line %d is not a whole JSON object", path, line);
+    }
+  }
+  free(text);
+  if (!status) return BFM_OK;
+  cJSON_Delete(*objects);
+  *objects = NULL;
+  return status;
 }
 
 int json_write(const cJSON *object, const char *path) {

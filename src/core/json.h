@@ -1,4 +1,5 @@
-// JSON files: an object each, read whole, and written so that they appear whole or not at all.
+// JSON files: an object each, read whole, and written so that they appear whole or not at all; and
+// logs, an object a line.
 
 #ifndef BFM_CORE_JSON_H
 #define BFM_CORE_JSON_H
@@ -8,6 +9,8 @@
 #include "core/status.h"
 
 int json_read(cJSON **object, const char *path);
+// all objects of a file, one or one a line, as an array
+int json_read_lines(cJSON **objects, const char *path);
 int json_write(const cJSON *object, const char *path);
 
 #endif

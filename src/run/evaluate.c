@@ -307,12 +307,6 @@ int evaluate(const Actor *actor, const bfm_evaluation *plan, double *returns) {
 
 // ---------------------------------- who acts -----------------------------------------------------
 
-typedef struct {
-  bfm_agent *agent;
-  int es;
-  float *b;  // [tasks, episodes, d]
-} AgentActor;
-
 static int agent_act(void *context, int replica, int64_t rows, const float *obs, const float *z,
                      uint64_t seed, uint64_t step, float *act) {
   const AgentActor *a = context;
@@ -331,6 +325,18 @@ static int agent_predict(void *context, int replica, int64_t rows, const float *
     rewards[i] = (float)sum;
   }
   return BFM_OK;
+}
+
+Actor agent_actor(AgentActor *a) {
+  return (Actor){.act = agent_act,
+                 .actor = a,
+                 .env = bfm_agent_env(a->agent),
+                 .obs_dim = a->agent->obs_dim,
+                 .act_dim = a->agent->act_dim,
+                 .replicas = a->agent->R,
+                 .d = a->agent->d,
+                 .overlap = !agent_on_cpu(a->agent),
+                 .predict = agent_predict};
 }
 
 // z [R, tasks, d] of the tasks; their rewards are computed once for all replicas
@@ -368,16 +374,8 @@ int evaluate_bias(bfm_agent *agent, const bfm_evaluation *given, double *returns
     actor.b = malloc((size_t)(rows * agent->d) * sizeof *actor.b);
     if (!actor.b) status = bfm_fail(BFM_NO_MEMORY, "no memory for B of %ld episodes", (long)rows);
   }
-  Actor who = {.act = agent_act,
-               .actor = &actor,
-               .env = bfm_agent_env(agent),
-               .obs_dim = agent->obs_dim,
-               .act_dim = agent->act_dim,
-               .replicas = agent->R,
-               .d = agent->d,
-               .overlap = !agent_on_cpu(agent),
-               .predict = agent_predict,
-               .bias = bias};
+  Actor who = agent_actor(&actor);
+  who.bias = bias;
   if (!status) status = evaluate(&who, &plan, returns);
   free(z);
   free(actor.b);

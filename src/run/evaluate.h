@@ -30,6 +30,15 @@ typedef struct {
   double *bias;
 } Actor;
 
+// an agent as who acts
+typedef struct {
+  bfm_agent *agent;
+  int es;    // as in bfm_agent_act
+  float *b;  // [tasks, episodes, d], where rewards are predicted
+} AgentActor;
+
+Actor agent_actor(AgentActor *agent);
+
 // returns [replicas, task_count, episodes]; plan->z must be there unless d is 0
 int evaluate(const Actor *actor, const bfm_evaluation *plan, double *returns);
 

@@ -71,9 +71,7 @@ static int check_folder(const Training *t) {
   return BFM_OK;
 }
 
-static int read_record(const Training *t, cJSON **record) {
-  char path[PATH_MAX];
-  folder_file(&t->folder, "run.json", path, sizeof path);
+int training_read_record(cJSON **record, const char *path) {
   TRY(json_read(record, path));
   int good = cJSON_IsNumber(cJSON_GetObjectItem(*record, "checksum")) &&
              cJSON_IsObject(cJSON_GetObjectItem(*record, "settings")) &&
@@ -81,6 +79,8 @@ static int read_record(const Training *t, cJSON **record) {
   const cJSON *name;
   cJSON_ArrayForEach(name, cJSON_GetObjectItem(*record, "data")) good &= cJSON_IsString(name);
   if (good) return BFM_OK;
+  cJSON_Delete(*record);
+  *record = NULL;
   return bfm_fail(BFM_BAD_FILE, "%s is damaged: it names no data files, checksum and settings",
                   path);
 }
@@ -378,8 +378,10 @@ int training_open(Training *t, const TrainPlan *plan) {
   TRY(check_folder(t));
   cJSON *record = NULL;
   int status = BFM_OK;
+  char path[PATH_MAX];
+  folder_file(&t->folder, "run.json", path, sizeof path);
   if (plan->resume)
-    status = read_record(t, &record);
+    status = training_read_record(&record, path);
   else
     record = cJSON_CreateObject();
   if (!status) status = open_training(t, record);

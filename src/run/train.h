@@ -74,6 +74,9 @@ int training_run(Training *t);
 
 void training_close(Training *t);
 
+// a run.json, checked: the names of its data, their checksum and its settings are there
+int training_read_record(cJSON **record, const char *path);
+
 // where a replica's model is saved
 void training_model_path(const Training *t, int replica, char *out, size_t size);
 

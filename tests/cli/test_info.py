@@ -1,10 +1,11 @@
 """bfm info and bfm bench: what they say of sound files, and that they trust no other."""
 import json
 import os
+import shutil
 
 import numpy as np
 import pytest
-from conftest import TINY, refused, run, write_dataset
+from conftest import ROOT, TINY, refused, run, write_dataset
 from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 
@@ -109,6 +110,136 @@ def test_cut_files(size, data, model):
   for path in (data, model):
     path.write_bytes(path.read_bytes()[:size])
     assert path.name in refused("info", path)
+
+
+# ---------------------------------- runs, logs, prompts ------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def run_folder(tmp_path_factory):
+  """A run of two seeds that was evaluated twice, and a prompt z of its first model."""
+  folder = tmp_path_factory.mktemp("run")
+  assert run("collect", "point_mass", "--steps", 1000, "-o", folder / "data.h5").returncode == 0
+  process = run("train", folder / "data.h5", *TINY, "--seeds", 2, "--steps", 6, "--log-every", 2,
+                "--eval-every", 3, "--eval-episodes", 2, "--eval-steps", 4, "--eval-es", "both", "-o",
+                folder)
+  assert process.returncode == 0, process.stderr
+  assert run("prompt", folder / "model.0.safetensors", "--task", "easy", "-o",
+             folder / "z").returncode == 0
+  return folder
+
+
+@pytest.fixture
+def copy(run_folder, tmp_path):
+  return shutil.copytree(run_folder, tmp_path / "copy")
+
+
+def said(path):
+  process = run("info", "--json", path)
+  assert process.returncode == 0, process.stderr
+  return json.loads(process.stdout)
+
+
+def lines(path):
+  return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_a_run(run_folder):
+  info = said(run_folder)
+  assert (info["kind"], info["env"], info["step"]) == ("run", "point_mass", 6)
+  assert info["data"] == [str(run_folder / "data.h5")] and info["settings"]["eval-every"] == 3
+  assert info["config"]["d"] == 8 and info["evaluated"]["step"] == 6
+  assert info == {**said(run_folder / "run.json"), "file": str(run_folder)}
+  text = run("info", run_folder).stdout
+  assert "steps 6, stride 1" in text and "algo fb-aware" in text and "data.h5" in text
+
+
+def test_a_run_without_a_state_and_a_record_alone(copy):
+  (copy / "state.safetensors").unlink()
+  assert said(copy)["step"] == 6
+  (copy / "run.json").rename(copy / "kept.json")
+  assert {*said(copy / "kept.json")} == {"file", "kind", "data", "settings"}
+
+
+def test_evaluations(run_folder):
+  info = said(run_folder / "eval.jsonl")
+  found = lines(run_folder / "eval.jsonl")
+  last = [line for line in found if line["step"] == 6 and line["es"] == 32]
+  assert (info["kind"], info["lines"]) == ("evaluations", len(found))
+  for task, mean in info["returns"].items():
+    assert mean == pytest.approx(np.mean([x["mean"] for x in last if x["task"] == task]), abs=1e-4)
+  assert len(info["returns"]) == 5 and (info["evaluated"]["step"], info["evaluated"]["es"]) == (6, 32)
+  assert info["evaluated"]["mean"] == pytest.approx(np.mean([x["mean"] for x in last]), abs=1e-4)
+
+
+def test_logs(run_folder, tmp_path):
+  info = said(run_folder / "log.jsonl")
+  assert (info["kind"], info["lines"]) == ("training log", 3)
+  assert info["last"] == lines(run_folder / "log.jsonl")[-1]
+  assert "step 6, seconds" in run("info", run_folder / "log.jsonl").stdout
+  diverged = {"step": 6, "diverged": "F is 1e9", "lr": 1e-5}
+  (tmp_path / "log.jsonl").write_text(json.dumps(diverged) + "\n")
+  assert said(tmp_path / "log.jsonl")["last"] == diverged
+
+  collected = {"step": 9, "transitions": 99, "seconds": 1.5, "updates": 7, "returns": {"easy": 4.5},
+               "losses": {"q": [1, 2]}}
+  (tmp_path / "data.log.jsonl").write_text(2 * (json.dumps(collected) + "\n"))
+  info = said(tmp_path / "data.log.jsonl")
+  assert (info["kind"], info["lines"]) == ("collection log", 2)
+  assert {**info["last"], "returns": info["returns"], "losses": info["losses"]} == collected
+  assert "easy 4.5" in run("info", tmp_path / "data.log.jsonl").stdout
+
+
+def test_the_ledger_of_this_repository():
+  path = ROOT / "results" / "ledger.jsonl"
+  info, found = said(path), lines(path)
+  assert (info["kind"], info["lines"]) == ("ledger", len(found))
+  assert info["last"]["run"] == found[-1]["run"] and info["returns"] == found[-1]["returns"]
+
+
+def test_a_prompt(run_folder):
+  info, kept = said(run_folder / "z"), json.loads((run_folder / "z").read_text())
+  assert (info["kind"], info["d"], info["prompt"]) == ("z", 8, {"task": "easy"})
+  assert info["norm"] == pytest.approx(np.linalg.norm(kept["z"]), rel=1e-5)
+  assert info["env"] == "point_mass" and info["model"].endswith("model.0.safetensors")
+
+
+@pytest.mark.parametrize("name, damage, words", [
+    ("log.jsonl", lambda text: text[:-9], "line 3 is not a whole JSON object"),
+    ("log.jsonl", lambda text: text + "\0\0\0", "is zero"),
+    ("log.jsonl", lambda text: "", "has nothing in it"),
+    ("log.jsonl", lambda text: text + '{"step": "many"}\n', "line 4 is not one of the training log"),
+    ("log.jsonl", lambda text: "x" + text, "line 1 is not a whole JSON object"),
+    ("eval.jsonl", lambda text: text.replace('"mean"', '"meen"'), "no kind that bfm writes"),
+    ("eval.jsonl", lambda text: text + text[:40], "is not a whole JSON object"),
+    ("run.json", lambda text: text[:-9], "is not a whole JSON object"),
+    ("run.json", lambda text: text.replace('"data"', '"dada"'), "names no data files"),
+    ("run.json", lambda text: text.replace('"stride":1', '"stride":-1'), "stride"),
+    ("z", lambda text: text[:-9], "is not a whole JSON object"),
+    ("z", lambda text: text.replace("[", '["x", '), "finite numbers"),
+    ("z", lambda text: '{"z": []}', "finite numbers"),
+    ("z", lambda text: '{"zed": 1}', "no kind that bfm writes"),
+    ("z", lambda text: '{"step":1,"seconds":1,"file":1,"ranges":{"a":{}},"returns":[1]}', None)])
+def test_damaged_records(name, damage, words, copy):
+  text = (copy / name).read_text()
+  (copy / name).write_text(damage(text))
+  assert damage(text) != text
+  if words is None:  # words of other kinds mean nothing here
+    assert run("info", copy / name).returncode == 0
+    return
+  sentence = refused("info", copy / name)
+  assert words in sentence and name in sentence and sentence.count("\n") == 1
+
+
+def test_damaged_runs(copy):
+  shutil.copy(copy / "log.jsonl", copy / "eval.jsonl")
+  assert "eval.jsonl is a training log" in refused("info", copy)
+  shutil.copy(copy / "model.0.safetensors", copy / "state.safetensors")
+  assert "state.safetensors is not the state of a run" in refused("info", copy)
+  (copy / "state.safetensors").write_text("hello")
+  assert "state.safetensors" in refused("info", copy)
+  (copy / "run.json").write_text("hello")
+  assert "run.json is not a JSON object" in refused("info", copy)
 
 
 def test_other_files(tmp_path):

@@ -1,10 +1,13 @@
 """bfm play: strips and films, and what it says where something is missing."""
+import json
 import os
 import shutil
 import struct
 
 import pytest
 from conftest import TINY, refused, run
+from safetensors import safe_open
+from safetensors.numpy import load_file, save_file
 
 
 @pytest.fixture(scope="module")
@@ -48,6 +51,62 @@ def test_what_a_person_reads(model, tmp_path):
                 tmp_path / "a.png")
   assert process.returncode == 0, process.stderr
   assert "in 6 steps" in process.stdout and "a.png" in process.stdout
+
+
+@pytest.fixture(scope="module")
+def collected(tmp_path_factory):
+  """Beside data.h5: the policy of easy, and the state of the learner."""
+  folder = tmp_path_factory.mktemp("policies")
+  process = run("collect", "point_mass", "--with", "td3", "--task", "easy", "--steps", 200, "--envs", 4,
+                "--hidden", 16, "--batch", 16, "-o", folder / "data.h5")
+  assert process.returncode == 0, process.stderr
+  return folder
+
+
+def test_a_policy_earns_what_eval_says(collected, tmp_path):
+  policy = collected / "data.easy.safetensors"
+  for score, name in ([], "easy"), (["--task", "reach_top_left"], "reach_top_left"), (
+      ["--reward", "x + 1"], "x + 1"):
+    process = run("play", policy, *score, "--steps", 6, "--width", 64, "-o", tmp_path / "a.png")
+    assert process.returncode == 0, process.stderr
+    assert "by the policy of easy" in process.stdout and "z after" not in process.stdout
+    earned = json.loads(run("eval", policy, "--tasks", name, "--episodes", 1, "--steps", 6,
+                            "--json").stdout)["mean"]
+    assert f"{earned:.1f} in 6 steps" in process.stdout
+    assert size_of_png(tmp_path / "a.png")[1] > 48
+
+
+def test_a_policy_without_a_task(tmp_path):
+  process = run("collect", "point_mass", "--with", "rnd", "--steps", 200, "--envs", 4, "--hidden", 16,
+                "--batch", 16, "--rnd-dim", 8, "-o", tmp_path / "data.h5")
+  assert process.returncode == 0, process.stderr
+  policy = tmp_path / "data.policy.safetensors"
+  process = run("play", policy, "--steps", 6, "--width", 64, "-o", tmp_path / "a.png")
+  assert process.returncode == 0, process.stderr
+  assert str(policy) in process.stdout and "return" not in process.stdout
+  assert run("eval", policy, "--episodes", 1, "--steps", 2).returncode == 0
+
+
+def test_policies_that_cannot_act(collected, tmp_path):
+  policy, path, output = collected / "data.easy.safetensors", tmp_path / "p", tmp_path / "a.png"
+  for more in ("--goal", "x = 1"), ("--demo", "d.h5"), ("--z", "z.json"), ("--es", 4), (
+      "--softmax", 1):
+    sentence = refused("play", policy, *more, "-o", output)
+    assert "the policy of one task" in sentence and more[0] in sentence
+  assert "several" in refused("play", policy, "--task", "easy", "--reward", "x", "-o", output)
+  assert "nothing called 'eesy'" in refused("play", policy, "--task", "eesy", "-o", output)
+  assert "not a model" in refused("play", collected / "data.state.safetensors", "-o", output)
+  with safe_open(policy, "np") as file:
+    metadata = file.metadata()
+  for change, words in ({"env": "walker"}, "no policy of walker"), ({"env": "wlker"}, "walker"), (
+      {"tasks": "2"}, "tasks"):
+    save_file(load_file(policy), path, metadata={**metadata, **change})
+    for command in ("play", path, "-o", output), ("eval", path, "--tasks", "1", "--steps", 2):
+      assert words in refused(*command)
+  del metadata["env"]
+  save_file(load_file(policy), path, metadata=metadata)
+  assert "which domain" in refused("play", path, "-o", output)
+  assert os.listdir(tmp_path) == ["p"]
 
 
 @pytest.mark.skipif(not shutil.which("ffmpeg"), reason="there is no ffmpeg")

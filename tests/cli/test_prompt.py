@@ -158,6 +158,18 @@ def test_a_smaller_model_does_the_same(model, tmp_path):
   assert run("eval", slim, "--episodes", 2, "--steps", 3, "--es", 4).returncode == 0
 
 
+def test_a_half_model_stays_half(model, tmp_path):
+  half, again, fewer = (tmp_path / f"{name}.safetensors" for name in ("half", "again", "fewer"))
+  assert run("export", model, "-o", half, "--half").returncode == 0
+  assert run("export", half, "-o", again).returncode == 0
+  assert again.read_bytes() == half.read_bytes()
+  assert run("export", half, "-o", fewer, "--members", 1, "--prompt-states", 10).returncode == 0
+  tensors = json.loads(run("info", "--json", fewer).stdout)["tensors"]
+  types = {name: tensor["dtype"] for name, tensor in tensors.items()}
+  assert {types[name] for name in types if not name.startswith("prompt.")} == {"BF16"}
+  assert types["prompt.qpos"] == types["prompt.qvel"] == "F32"
+
+
 def test_bad_exports(model, tmp_path):
   assert "members" in refused("export", model, "-o", tmp_path / "x.safetensors", "--members", 3)
   assert "-o" in refused("export", model)

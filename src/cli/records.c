@@ -1,0 +1,239 @@
+// What bfm writes as JSON. A file's first object says what it is, by the keys that it has; of a log,
+// every line must be as the first one, and the last is shown.
+
+#include "cli/records.h"
+
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/json.h"
+#include "data/safetensors.h"
+#include "run/train.h"
+
+static const cJSON *get(const cJSON *object, const char *name) {
+  return cJSON_GetObjectItemCaseSensitive(object, name);
+}
+
+static double number(const cJSON *object, const char *name) {
+  return cJSON_GetNumberValue(get(object, name));
+}
+
+// ---------------------------------- logs ---------------------------------------------------------
+
+static const char evaluations[] = "evaluations";
+
+static const struct {
+  const char *kind;
+  const char *numbers[7], *texts[3];  // that a line must have
+} lines_of[] = {
+    {"ledger", {"seed", "steps", "es", "episodes"}, {"run", "more"}},
+    {evaluations, {"step", "seed", "es", "episodes", "mean", "std"}, {"task"}},
+    {"collection log", {"step", "transitions", "updates"}, {NULL}},
+    {"training log", {"step", "seconds"}, {NULL}},
+    {"training log", {"step", "lr"}, {"diverged"}},
+};
+
+static const char *kind_of(const cJSON *line) {
+  for (size_t i = 0; i < sizeof lines_of / sizeof *lines_of; i++) {
+    const char *const *name = lines_of[i].numbers, *const *text = lines_of[i].texts;
+    while (*name && cJSON_IsNumber(get(line, *name))) name++;
+    while (*text && cJSON_IsString(get(line, *text))) text++;
+    if (!*name && !*text) return lines_of[i].kind;
+  }
+  return NULL;
+}
+
+static int check_lines(const char *path, const cJSON *lines) {
+  const char *kind = kind_of(lines->child), *other;
+  if (!kind) return bfm_fail(BFM_BAD_FILE, "%s is JSON of no kind that bfm writes", path);
+  const cJSON *line;
+  int at = 1;
+  cJSON_ArrayForEach(line, lines) {
+    if (!(other = kind_of(line)) || strcmp(kind, other)) {
+      return bfm_fail(BFM_BAD_FILE, "%s: line %d is not one of the %s", path, at, kind);
+    }
+    at++;
+  }
+  return BFM_OK;
+}
+
+// mean over the seeds that a task was evaluated with
+static double mean_of(const cJSON *lines, const char *task, double step, double es) {
+  const cJSON *line;
+  double sum = 0;
+  int count = 0;
+  cJSON_ArrayForEach(line, lines) {
+    if (number(line, "step") != step || number(line, "es") != es) continue;
+    if (strcmp(get(line, "task")->valuestring, task)) continue;
+    sum += number(line, "mean");
+    count++;
+  }
+  return round(1e4 * sum / count) / 1e4;
+}
+
+// the returns at the last step, with the most actions of es
+static void evaluations_info(const cJSON *lines, cJSON *info) {
+  const cJSON *line;
+  double step = number(lines->child->prev, "step");  // prev of the first: the last
+  double es = -INFINITY, sum = 0;
+  cJSON_ArrayForEach(line, lines) {
+    if (number(line, "step") == step) es = fmax(es, number(line, "es"));
+  }
+  cJSON *found = cJSON_AddObjectToObject(info, "evaluated");
+  cJSON *returns = cJSON_AddObjectToObject(info, "returns");
+  cJSON_ArrayForEach(line, lines) {
+    const char *task = get(line, "task")->valuestring;
+    if (number(line, "step") != step || number(line, "es") != es || get(returns, task)) continue;
+    double mean = mean_of(lines, task, step, es);
+    cJSON_AddNumberToObject(returns, task, mean);
+    sum += mean;
+  }
+  cJSON_AddNumberToObject(found, "step", step);
+  cJSON_AddNumberToObject(found, "es", es);
+  cJSON_AddNumberToObject(found, "mean", round(1e4 * sum / cJSON_GetArraySize(returns)) / 1e4);
+}
+
+// the numbers and words of the last line, then its tables
+static void last_info(const cJSON *line, cJSON *info) {
+  static const char *const tables[] = {"returns", "losses", "config"};
+  cJSON *last = cJSON_Duplicate(line, 1);
+  cJSON_AddItemToObject(info, "last", last);
+  for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
+    cJSON *table = cJSON_DetachItemFromObjectCaseSensitive(last, tables[i]);
+    if (table) cJSON_AddItemToObject(info, tables[i], table);
+  }
+}
+
+static int lines_info(const char *path, const cJSON *lines, cJSON *info) {
+  TRY(check_lines(path, lines));
+  const char *kind = kind_of(lines->child);
+  cJSON_AddStringToObject(info, "kind", kind);
+  cJSON_AddNumberToObject(info, "lines", cJSON_GetArraySize(lines));
+  if (kind == evaluations) {
+    evaluations_info(lines, info);
+  } else {
+    last_info(lines->child->prev, info);
+  }
+  return BFM_OK;
+}
+
+// ---------------------------------- runs ---------------------------------------------------------
+
+// how far the run came, and what it trains
+static int state_info(const char *path, cJSON *info) {
+  SafeTensors *file;
+  TRY(safetensors_open(&file, path));
+  const char *kind = safetensors_metadata(file, "bfm"), *env = safetensors_metadata(file, "env");
+  cJSON *config = cJSON_Parse(safetensors_metadata(file, "config"));
+  cJSON *step = cJSON_Parse(safetensors_metadata(file, "step"));
+  int good = kind && !strcmp(kind, "state") && cJSON_IsObject(config) && cJSON_IsNumber(step);
+  if (good && env) cJSON_AddStringToObject(info, "env", env);
+  if (good) cJSON_AddNumberToObject(info, "step", step->valuedouble);
+  if (good) cJSON_AddItemToObject(info, "config", cJSON_Duplicate(config, 1));
+  cJSON_Delete(config);
+  cJSON_Delete(step);
+  safetensors_close(file);
+  return good ? BFM_OK : bfm_fail(BFM_BAD_FILE, "%s is not the state of a run", path);
+}
+
+// settings as a resume takes them
+static int record_info(const char *path, cJSON *info) {
+  cJSON *record;
+  TrainSettings settings;
+  TRY(options_default(train_options, &settings));
+  TRY(training_read_record(&record, path));
+  char *text = cJSON_PrintUnformatted(get(record, "settings"));
+  int status = text ? options_from_json(train_options, &settings, text)
+                    : bfm_fail(BFM_NO_MEMORY, "no memory for settings");
+  free(text);
+  cJSON_AddStringToObject(info, "kind", "run");
+  cJSON_AddItemToObject(info, "data", cJSON_DetachItemFromObject(record, "data"));
+  cJSON_AddItemToObject(info, "settings", cJSON_DetachItemFromObject(record, "settings"));
+  cJSON_Delete(record);
+  return status ? bfm_fail_prefix(BFM_BAD_FILE, "%s: ", path) : BFM_OK;
+}
+
+// a file without lines is that of a run whose first evaluation is under way
+static int evals_info(const char *path, cJSON *info) {
+  cJSON *lines;
+  TRY(json_read_lines(&lines, path));
+  const cJSON *first = lines->child;
+  int status = first ? check_lines(path, lines) : BFM_OK;
+  if (!status && first && kind_of(first) != evaluations) {
+    status = bfm_fail(BFM_BAD_FILE, "%s is a %s, not %s", path, kind_of(first), evaluations);
+  }
+  if (!status && first) evaluations_info(lines, info);
+  cJSON_Delete(lines);
+  return status;
+}
+
+int run_info(const char *path, cJSON *info) {
+  char record[PATH_MAX], state[PATH_MAX], evals[PATH_MAX];
+  Folder folder;
+  TRY(folder_name(&folder, path));
+  folder_file(&folder, "run.json", record, sizeof record);
+  folder_file(&folder, "state.safetensors", state, sizeof state);
+  folder_file(&folder, "eval.jsonl", evals, sizeof evals);
+  TRY(record_info(record, info));
+  if (!access(state, F_OK)) {
+    TRY(state_info(state, info));
+  } else {
+    cJSON_AddNumberToObject(info, "step", folder_log_last(&folder, "log.jsonl", "step"));
+  }
+  return access(evals, F_OK) ? BFM_OK : evals_info(evals, info);
+}
+
+// ---------------------------------- prompts ------------------------------------------------------
+
+// z, and of whom and what it is
+static int prompt_info(const char *path, const cJSON *prompt, cJSON *info) {
+  static const char *const about[] = {"model", "env", "prompt"};
+  const cJSON *item, *z = get(prompt, "z");
+  int d = cJSON_GetArraySize(z);
+  double square = 0;
+  cJSON_ArrayForEach(item, z) square += pow(cJSON_GetNumberValue(item), 2);
+  if (!cJSON_IsArray(z) || !d || !isfinite(square)) {
+    return bfm_fail(BFM_BAD_FILE, "%s: \"z\" must be finite numbers", path);
+  }
+  cJSON_AddStringToObject(info, "kind", "z");
+  for (size_t i = 0; i < sizeof about / sizeof *about; i++) {
+    item = get(prompt, about[i]);
+    if (item) cJSON_AddItemToObject(info, about[i], cJSON_Duplicate(item, 1));
+  }
+  cJSON_AddNumberToObject(info, "d", d);
+  cJSON_AddItemToObject(info, "norm", log_number(sqrt(square)));
+  return BFM_OK;
+}
+
+// ---------------------------------- any of them --------------------------------------------------
+
+// a record that is still in the folder of its run says more
+static int record_or_run_info(const char *path, cJSON *info) {
+  const char *slash = strrchr(path, '/');
+  if (strcmp(slash ? slash + 1 : path, "run.json")) return record_info(path, info);
+  char folder[PATH_MAX];
+  snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - path) + 1 : 1, slash ? path : ".");
+  return run_info(folder, info);
+}
+
+int records_info(const char *path, cJSON *info) {
+  cJSON *objects;
+  TRY(json_read_lines(&objects, path));
+  const cJSON *first = objects->child;
+  int status;
+  if (!first) {
+    status = bfm_fail(BFM_BAD_FILE, "%s has nothing in it", path);
+  } else if (get(first, "z") && !first->next) {
+    status = prompt_info(path, first, info);
+  } else if (get(first, "checksum") && !first->next) {
+    status = record_or_run_info(path, info);
+  } else {
+    status = lines_info(path, objects, info);
+  }
+  cJSON_Delete(objects);
+  return status;
+}
