@@ -27,6 +27,7 @@
 #define SAVE_SECONDS 60.0   // between saves of the learners
 #define EVALUATIONS 20      // of a run, unless told
 #define EVALUATION_SHARE 8  // transitions for each one of evaluations, at least, unless told
+#define SOUGHT_SHARE 2      // … where a return is sought that may be passed quickly
 
 // ---------------------------------- options ------------------------------------------------------
 
@@ -254,10 +255,10 @@ static int flush(Collection *c, double since) {
 static int64_t next_report(const Collection *c) {
   int64_t every = c->options.eval_every;
   if (!every) {
-    // a return that is to be reached is looked at as often as can be
     int64_t cost = c->crew.agents * c->options.eval_episodes * c->sizes.episode_steps;
-    every = isinf(c->options.until) ? c->options.steps / EVALUATIONS + 1 : 0;
-    if (every < EVALUATION_SHARE * cost) every = EVALUATION_SHARE * cost;
+    int sought = !isinf(c->options.until);
+    every = sought ? SOUGHT_SHARE * cost : c->options.steps / EVALUATIONS + 1;
+    if (!sought && every < EVALUATION_SHARE * cost) every = EVALUATION_SHARE * cost;
   }
   return (c->rows / every + 1) * every;
 }
