@@ -122,6 +122,21 @@ static void parameter_layout(bfm_explorer *e, Arena *arena) {
   tape_layout(&e->tape_act, &e->net[XNET_PI], e->ops->type, TAPE_INFER, e->T, e->E, arena);
 }
 
+static void batch_layout(const bfm_explorer *e, ExplorerBatch *b, Arena *arena) {
+  int64_t rows = e->T * e->N;
+  b->obs = floats(arena, rows * e->obs_dim);
+  b->act = floats(arena, rows * e->act_dim);
+  b->reward = floats(arena, rows);
+  b->discount = floats(arena, rows);
+  b->next_obs = floats(arena, rows * e->obs_dim);
+  b->noise = floats(arena, rows * e->act_dim);
+  b->mu_next = floats(arena, rows * e->act_dim);
+  b->act_next = floats(arena, rows * e->act_dim);
+  for (int i = XNET_Q; i <= XNET_PI; i++) {
+    tape_layout(&b->slow[i], &e->net[i], e->ops->type, TAPE_INFER, e->T, e->N, arena);
+  }
+}
+
 static void work_layout(bfm_explorer *e, Arena *arena) {
   Type type = e->ops->type;
   int64_t N = e->N, rows = e->T * N;
@@ -130,19 +145,12 @@ static void work_layout(bfm_explorer *e, Arena *arena) {
   e->adam_v = floats(arena, e->count);
   e->step_device = arena_take(arena, sizeof *e->step_device);
   e->policy_step = arena_take(arena, sizeof *e->policy_step);
+  e->drawn_device = arena_take(arena, sizeof *e->drawn_device);
   e->slots_device = arena_take(arena, sizeof *e->slots_device);
   e->loss = floats(arena, e->T * e->loss_count);
 
-  e->obs = floats(arena, rows * e->obs_dim);
-  e->act_taken = floats(arena, rows * e->act_dim);
-  e->reward = floats(arena, rows);
-  e->discount = floats(arena, rows);
-  e->next_obs = floats(arena, rows * e->obs_dim);
-  e->noise = floats(arena, rows * e->act_dim);
+  for (int i = 0; i < EXPLORER_AHEAD; i++) batch_layout(e, &e->batch[i], arena);
   e->ones = floats(arena, rows);
-
-  e->mu_next = floats(arena, rows * e->act_dim);
-  e->act_next = floats(arena, rows * e->act_dim);
   e->mu_pi = floats(arena, rows * e->act_dim);
   e->act_pi = floats(arena, rows * e->act_dim);
   e->da = floats(arena, rows * e->act_dim);
@@ -150,7 +158,6 @@ static void work_layout(bfm_explorer *e, Arena *arena) {
   e->dq_pi = floats(arena, rows * e->M);
   for (int i = XNET_Q; i <= XNET_PI; i++) {
     tape_layout(&e->tape[i], &e->net[i], type, TAPE_TRAIN, e->T, N, arena);
-    tape_layout(&e->tape_slow[i], &e->net[i], type, TAPE_INFER, e->T, N, arena);
   }
   tape_layout(&e->tape_q_pi, &e->net[XNET_Q], type, TAPE_TRAIN, e->T, N, arena);
 
@@ -188,6 +195,7 @@ static int upload_ones(bfm_explorer *e, float *to, int64_t count) {
 int explorer_upload_counters(bfm_explorer *e) {
   int64_t policy_steps = e->step / e->options.delay;
   TRY(e->ops->upload(e->ops, e->step_device, &e->step, sizeof e->step));
+  TRY(e->ops->upload(e->ops, e->drawn_device, &e->step, sizeof e->step));
   return e->ops->upload(e->ops, e->policy_step, &policy_steps, sizeof policy_steps);
 }
 
@@ -497,41 +505,10 @@ int bfm_explorer_add(bfm_explorer *e, const float *rows) {
   return BFM_OK;
 }
 
-static void draw_noise(bfm_explorer *e) {
-  e->ops->draw_normal(e->ops, &(Draw){.out = e->noise, .seeds = e->seeds, .step = e->step_device,
-                                      .stream = STREAM_NOISE_NEXT, .replicas = e->T,
-                                      .count = e->N * e->act_dim});
-}
-
-static void draw_batch(bfm_explorer *e) {
-  Ops *ops = e->ops;
-  ops->fork(ops, 1);
-  ops->lane(ops, 1);
-  draw_noise(e);
-  ops->lane(ops, 0);
-  ops->replay_sample(ops, &(ReplaySample){.obs = e->obs, .act = e->act_taken, .reward = e->reward,
-                                          .discount = e->discount, .next_obs = e->next_obs,
-                                          .ring = e->ring, .slots = e->slots_device,
-                                          .seeds = e->seeds, .step = e->step_device,
-                                          .stream = STREAM_BATCH, .replicas = e->T, .rows = e->N,
-                                          .envs = e->E, .capacity = e->capacity,
-                                          .obs_dim = e->obs_dim, .act_dim = e->act_dim,
-                                          .nstep = e->options.nstep,
-                                          .gamma = (float)e->options.gamma});
-  ops->join(ops, 1);
-}
-
-static int policy_is_due(const bfm_explorer *e, int64_t step) {
-  return (step + 1) % e->options.delay == 0;
-}
-
 // delay updates, the last one with the policy
 static void round_body(void *explorer) {
   bfm_explorer *e = explorer;
-  for (int64_t i = 0; i < e->options.delay; i++) {
-    draw_batch(e);
-    explorer_learn(e, policy_is_due(e, i));
-  }
+  explorer_learn(e, 0, e->options.delay, 1);
 }
 
 int bfm_explorer_update(bfm_explorer *e, int64_t updates) {
@@ -544,12 +521,8 @@ int bfm_explorer_update(bfm_explorer *e, int64_t updates) {
   if (!e->round_graph) TRY(ops->record(ops, &e->round_graph, round_body, e));
   while (updates > 0) {
     int64_t rounds = e->step % delay ? 0 : updates / delay, done = rounds ? rounds * delay : 1;
-    if (rounds) {
-      TRY(ops->replay(ops, e->round_graph, rounds));
-    } else {
-      draw_batch(e);
-      explorer_learn(e, policy_is_due(e, e->step));
-    }
+    if (rounds) TRY(ops->replay(ops, e->round_graph, rounds));
+    else explorer_learn(e, e->step, 1, 1);
     e->step += done;
     updates -= done;
   }
@@ -564,15 +537,16 @@ static int upload(bfm_explorer *e, float *to, const float *from, int64_t cols, c
 }
 
 int bfm_explorer_learn(bfm_explorer *e, const bfm_explorer_batch *batch) {
+  ExplorerBatch *b = &e->batch[e->step % EXPLORER_AHEAD];
   TRY(explorer_ready(e));
-  TRY(upload(e, e->obs, batch->obs, e->obs_dim, "obs"));
-  TRY(upload(e, e->act_taken, batch->act, e->act_dim, "act"));
-  TRY(upload(e, e->reward, batch->reward, 1, "reward"));
-  TRY(upload(e, e->discount, batch->discount, 1, "discount"));
-  TRY(upload(e, e->next_obs, batch->next_obs, e->obs_dim, "next_obs"));
-  if (batch->noise) TRY(upload(e, e->noise, batch->noise, e->act_dim, "noise"));
-  else draw_noise(e);
-  explorer_learn(e, policy_is_due(e, e->step));
+  TRY(upload(e, b->obs, batch->obs, e->obs_dim, "obs"));
+  TRY(upload(e, b->act, batch->act, e->act_dim, "act"));
+  TRY(upload(e, b->reward, batch->reward, 1, "reward"));
+  TRY(upload(e, b->discount, batch->discount, 1, "discount"));
+  TRY(upload(e, b->next_obs, batch->next_obs, e->obs_dim, "next_obs"));
+  if (batch->noise) TRY(upload(e, b->noise, batch->noise, e->act_dim, "noise"));
+  else explorer_draw_noise(e, b);
+  explorer_learn(e, e->step, 1, 0);
   e->step++;
   return e->ops->sync(e->ops);
 }

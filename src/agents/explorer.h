@@ -35,7 +35,15 @@ enum { XNET_Q, XNET_PI, XNET_PREDICTOR, XNET_RANDOM, XNET_COUNT };  // the last 
 enum { LOSS_CRITIC, LOSS_ACTOR, LOSS_Q, LOSS_RND, LOSS_BONUS, EXPLORER_LOSSES };
 
 #define EXPLORER_TENSORS (6 * 16)
+#define EXPLORER_AHEAD 2  // batches: the one learned from, and the next
 #define EXPLORER_CLIP 5  // largest normalized observation, in standard deviations
+
+// a batch, and what the targets make of it
+typedef struct {
+  float *obs, *act, *reward, *discount, *next_obs, *noise;  // [T, N, ·]
+  float *mu_next, *act_next;                                // [T, N, act]
+  Tape slow[XNET_PI + 1];                                   // of Q⁻(s', a') and π⁻(s')
+} ExplorerBatch;
 
 struct bfm_explorer {
   ExplorerOptions options;
@@ -59,8 +67,8 @@ struct bfm_explorer {
 
   // counters and seeds on the device; the host's counts
   uint64_t *seeds;
-  int64_t *step_device, *policy_step, *slots_device;
-  int64_t step, slots;  // updates, slots of the ring written so far
+  int64_t *step_device, *policy_step, *drawn_device, *slots_device;
+  int64_t step, slots;  // updates, slots of the ring written so far; as many batches are drawn
 
   // acting: observations and, behind them, the step; one transfer
   float *seen, *noise_act, *mu_act, *act;
@@ -74,14 +82,14 @@ struct bfm_explorer {
   float *ring;       // [capacity, T, E, row]
   int64_t capacity;  // slots
 
-  // a batch and what becomes of it
-  float *obs, *act_taken, *reward, *discount, *next_obs, *noise;  // [T, N, ·]
-  float *mu_next, *act_next, *mu_pi, *act_pi;                     // [T, N, act]
-  float *ones;                                                    // [T, N]
-  float *dq, *dq_pi, *da;                                         // [T, M, N] twice, [T, N, act]
-  float *seen_norm, *bonus, *df;                                  // [T, N, ·], of rnd
-  Tape tape[XNET_COUNT], tape_slow[XNET_COUNT], tape_q_pi;
-  float *loss;                                                    // [T, loss_count]
+  // batches, update after update in turn, and what becomes of one
+  ExplorerBatch batch[EXPLORER_AHEAD];
+  float *mu_pi, *act_pi;          // [T, N, act]
+  float *ones;                    // [T, N]
+  float *dq, *dq_pi, *da;         // [T, M, N] twice, [T, N, act]
+  float *seen_norm, *bonus, *df;  // [T, N, ·], of rnd
+  Tape tape[XNET_COUNT], tape_q_pi;
+  float *loss;  // [T, loss_count]
   int loss_count;
 
   void *memory, *work_memory;
@@ -95,15 +103,16 @@ int explorer_ready(bfm_explorer *explorer);  // the buffers of an update, made a
 void explorer_refresh_copies(bfm_explorer *explorer);
 int explorer_upload_counters(bfm_explorer *explorer);
 
-// td3.c: observations [T, rows, obs] in place, as the networks see them; step: of the updates, for
+// td3.c: observations [T, rows, obs] in place, as the networks see them; step: of the batches, for
 // those that the statistics take in, or NULL
 void explorer_normalize(bfm_explorer *explorer, float *obs, int64_t rows, const int64_t *step);
-// an update on the batch that is there
-void explorer_learn(bfm_explorer *explorer, int with_policy);
+// `updates` in a row from step `first` on, each on a batch of its own, drawn or there already
+void explorer_learn(bfm_explorer *explorer, int64_t first, int64_t updates, int draw);
+void explorer_draw_noise(bfm_explorer *explorer, ExplorerBatch *batch);
 // parameters of a network, and their targets when `slow`
 void explorer_adam(bfm_explorer *explorer, int net, const int64_t *step, int slow);
 // rnd.c: the bonus of the batch's states, then what it teaches the predictor
-void rnd_bonus(bfm_explorer *explorer);
+void rnd_bonus(bfm_explorer *explorer, const ExplorerBatch *batch);
 void rnd_learn(bfm_explorer *explorer);
 
 #endif

@@ -9,9 +9,9 @@ static Pack input(const bfm_explorer *e, int net) {
                 .row_stride = e->N};
 }
 
-void rnd_bonus(bfm_explorer *e) {
+void rnd_bonus(bfm_explorer *e, const ExplorerBatch *b) {
   Ops *ops = e->ops;
-  ops->running_norm(ops, &(RunningNorm){.out = e->seen_norm, .in = e->obs, .stats = e->obs_stats,
+  ops->running_norm(ops, &(RunningNorm){.out = e->seen_norm, .in = b->obs, .stats = e->obs_stats,
                                         .step = e->step_device, .replicas = e->T, .rows = e->N,
                                         .cols = e->obs_dim, .clip = EXPLORER_CLIP});
   Pack predictor = input(e, XNET_PREDICTOR), random = input(e, XNET_RANDOM);

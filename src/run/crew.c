@@ -334,7 +334,8 @@ int crew_learn(Crew *c, int64_t at) {
   const ExplorerOptions *options = explorer_options_of(c->learner);
   if (at * c->envs < options->random_steps || c->slots <= options->nstep) return BFM_OK;
   c->due += c->options->updates * c->envs;
-  int64_t updates = (int64_t)c->due;
+  // whole rounds, up to the policy's update: those are recorded
+  int64_t updates = (int64_t)(c->due / (double)options->delay) * options->delay;
   c->due -= (double)updates;
   return updates ? bfm_explorer_update(c->learner, updates) : BFM_OK;
 }
