@@ -33,6 +33,8 @@ static const PaperTable tables[] = {
      100},
     {"es", "FB-AW with and without evaluation-based sampling (a figure)", NULL, DMC " humanoid",
      "mood", MILLION, 5, 100},
+    {"six", "not in the paper: every algorithm on both kinds of walker's data", NULL, "walker",
+     "mood rnd", 300000, 3, 100},
     {"first", "not in the paper: a look at the whole path, for a CPU", NULL, "point_mass", "random",
      20000, 2, 20},
 };
@@ -42,11 +44,12 @@ static const PaperTable tables[] = {
 #define FB_AW "algo=fb-aw"
 #define FB_ARE(K) "algo=fb-are blocks=" #K
 #define FB_AWARE(K) "algo=fb-aware blocks=" #K
+#define LAP "algo=lap"
 #define LAP_AW "algo=lap-aw"
 #define VANILLA " target=min ensemble=shared"
 
 static const PaperMethod methods[] = {
-    {"rnd", "LAP", "algo=lap", 0},
+    {"rnd", "LAP", LAP, 0},
     {"rnd", "LAP-AW", LAP_AW, 1},
     {"rnd", "FB-AW", FB_AW, 1},
     {"rnd", "FB", FB, 0},
@@ -127,6 +130,13 @@ static const PaperMethod methods[] = {
 
     {"es", "FB-AW, policy's mean", FB_AW, 0},
     {"es", "FB-AW, ES", FB_AW, 1},
+
+    {"six", "FB", FB, 0},
+    {"six", "FB-AW", FB_AW, 1},
+    {"six", "FB-ARE (8)", FB_ARE(8), 0},
+    {"six", "FB-AWARE (8)", FB_AWARE(8), 1},
+    {"six", "LAP", LAP, 0},
+    {"six", "LAP-AW", LAP_AW, 1},
 
     {"first", "FB", FB, 0},
     {"first", "FB-AW", FB_AW, 1},
