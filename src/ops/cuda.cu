@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+pthread_mutex_t cuda_alone = PTHREAD_MUTEX_INITIALIZER;
+
 // ------------------------------- failures --------------------------------------------------------
 
 void cuda_failed(Cuda *c, int status, const char *format, ...) {
@@ -161,13 +163,12 @@ static void call(Cuda *c, Mode mode, void (*body)(void *), void *context) {
   c->lane = 0;
 }
 
-static void capture(Cuda *c, cudaGraphExec_t *exec, int bodies, void (*body)(void *),
-                    void *context) {
+static cudaGraph_t capture_bodies(Cuda *c, int bodies, void (*body)(void *), void *context) {
   cudaGraph_t captured = NULL;
   if (c->status ||
       !cuda_good(c, cudaStreamBeginCapture(c->stream[0], cudaStreamCaptureModeThreadLocal),
                  "begin a graph")) {
-    return;
+    return NULL;
   }
   c->forked = 0;
   for (int i = 0; i < bodies; i++) call(c, CAPTURE, body, context);
@@ -176,6 +177,14 @@ static void capture(Cuda *c, cudaGraphExec_t *exec, int bodies, void (*body)(voi
   }
   c->mode = RUN;
   cuda_good(c, cudaStreamEndCapture(c->stream[0], &captured), "end a graph");
+  return captured;
+}
+
+static void capture(Cuda *c, cudaGraphExec_t *exec, int bodies, void (*body)(void *),
+                    void *context) {
+  pthread_mutex_lock(&cuda_alone);
+  cudaGraph_t captured = capture_bodies(c, bodies, body, context);
+  pthread_mutex_unlock(&cuda_alone);
   if (captured && !c->status) {
     // nodes keep the priorities of the streams they come from
     cuda_good(c, cudaGraphInstantiate(exec, captured, cudaGraphInstantiateFlagUseNodePriority),

@@ -7,6 +7,7 @@
 #include <cublasLt.h>
 #include <cuda_bf16.h>
 #include <cuda_runtime.h>
+#include <pthread.h>
 #include <stdint.h>
 
 #include "ops/plugin.h"
@@ -52,6 +53,9 @@ typedef struct {
   int status;  // of the first failure since the last sync
   char message[512];
 } Cuda;
+
+// held while a graph is captured or an algorithm timed: by one thread of the program at a time
+extern pthread_mutex_t cuda_alone;
 
 static inline Cuda *cuda_of(Ops *ops) { return (Cuda *)ops; }
 
