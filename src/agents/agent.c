@@ -272,21 +272,8 @@ static int setup(bfm_agent *a, int start) {
   define_networks(a);
   place_networks(a);
   name_losses(a);
-  int cpu = !strncmp(a->config.device, "cpu", 3);
-  int chosen = a->config.precision;
-  Precision precision = chosen == CONFIG_BF16   ? PRECISION_BF16
-                        : chosen == CONFIG_TF32 ? PRECISION_TF32
-                                                : PRECISION_F32;
-  int status;
-  if (chosen == CONFIG_AUTO && !cpu) {  // bf16 on a GPU, float32 on the CPU
-    status = ops_open(&a->ops, a->config.device, PRECISION_BF16, (int)a->config.threads);
-    if (!status && agent_on_cpu(a)) {
-      a->ops->close(a->ops);
-      status = ops_open(&a->ops, "cpu", PRECISION_F32, (int)a->config.threads);
-    }
-  } else {
-    status = ops_open(&a->ops, a->config.device, precision, (int)a->config.threads);
-  }
+  int status = config_open(&a->ops, a->config.device, a->config.precision, PRECISION_BF16,
+                           a->config.threads);
   if (!status) status = allocate(a, parameter_layout, &a->parameter_memory);
   if (!status && columns) {
     status = a->ops->upload(a->ops, a->goal_columns, columns, column_count * sizeof *columns);

@@ -161,6 +161,15 @@ int config_goal_columns(const Config *config, int64_t obs_dim, int32_t **out, in
   return BFM_OK;
 }
 
+int config_open(Ops **ops, const char *device, int precision, Precision best, int64_t threads) {
+  const Precision precisions[] = {[CONFIG_AUTO] = best, [CONFIG_F32] = PRECISION_F32,
+                                  [CONFIG_TF32] = PRECISION_TF32, [CONFIG_BF16] = PRECISION_BF16};
+  TRY(ops_open(ops, device, precisions[precision], (int)threads));
+  if (precision != CONFIG_AUTO || strncmp((*ops)->name, "cpu", 3)) return BFM_OK;
+  (*ops)->close(*ops);
+  return ops_open(ops, "cpu", PRECISION_F32, (int)threads);
+}
+
 void config_machine(const char *device, int64_t threads, char out[MACHINE_SIZE]) {
   cJSON *options = cJSON_CreateObject();
   cJSON_AddStringToObject(options, "device", device);

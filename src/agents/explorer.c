@@ -43,7 +43,7 @@ const Option explorer_options[] = {
     {"rnd-dim", OPTION_INT, AT(rnd_dim), "512", 1, 4096, NULL, "outputs of rnd's random network"},
     {"device", OPTION_TEXT, AT(device), "auto", 0, 0, NULL, "auto, cpu, cuda or cuda:n"},
     {"precision", OPTION_CHOICE, AT(precision), "auto", 0, 0, "auto|f32|tf32|bf16",
-     "of the products; auto: tf32 on a GPU, f32 on a CPU"},
+     "of the products; auto: on a GPU td3 bf16, rnd tf32, on a CPU f32"},
     {"seed", OPTION_INT, AT(seed), "0", 0, 9e15, NULL, "seed of every random draw"},
     {"threads", OPTION_INT, AT(threads), "0", 0, 1024, NULL, "CPU threads; 0: one a core"},
     {0},
@@ -285,11 +285,8 @@ void explorer_refresh_copies(bfm_explorer *e) {
 // ------------------------------- making and freeing ----------------------------------------------
 
 static int setup(bfm_explorer *e, int start) {
-  static const Precision precisions[] = {
-      [CONFIG_AUTO] = PRECISION_TF32, [CONFIG_F32] = PRECISION_F32,
-      [CONFIG_TF32] = PRECISION_TF32, [CONFIG_BF16] = PRECISION_BF16};
-  TRY(ops_open(&e->ops, e->options.device, precisions[e->options.precision],
-               (int)e->options.threads));
+  Precision best = e->options.algo == EXPLORER_RND ? PRECISION_TF32 : PRECISION_BF16;
+  TRY(config_open(&e->ops, e->options.device, e->options.precision, best, e->options.threads));
   define_networks(e);
   place_networks(e);
   e->staged_bytes = seen_count(e) * sizeof *e->seen + sizeof *e->act_step;
