@@ -18,7 +18,8 @@ static int seeds_of(const Ledger *ledger, const PaperCell *cell, const LedgerLin
   int count = 0;
   for (int i = 0; i < ledger->count; i++) {
     const LedgerLine *other = &ledger->lines[i];
-    count += is_ours(other, cell) && other->steps == line->steps && !strcmp(other->more, line->more);
+    count +=
+        is_ours(other, cell) && other->steps == line->steps && !strcmp(other->more, line->more);
   }
   return count;
 }
@@ -40,10 +41,12 @@ static const LedgerLine *best_line(const Ledger *ledger, const PaperCell *cell) 
   return best;
 }
 
-static int in_group(const Task *task, const char *group) {
-  if (!strcmp(group, "in")) return task->kind == TASK_KNOWN;
-  if (!strcmp(group, "new")) return task->kind == TASK_NEW;
-  return !strcmp(group, "all") && task->kind != TASK_PROMPT;
+int paper_in_group(const PaperCell *cell, const Task *task, const char *group) {
+  if (task->kind == TASK_PROMPT) return 0;
+  // a dataset of D4RL's kitchen has the name of the task it was made for
+  int kitchen = !strcmp(cell->domain, "kitchen");
+  int known = kitchen ? !strcmp(cell->data + 5, task->name) : task->kind == TASK_KNOWN;
+  return !strcmp(group, "all") || !strcmp(group, known ? "in" : "new");
 }
 
 // a task's return, or the mean of a group's; NaN: not all are there
@@ -54,7 +57,7 @@ static double value_of(const LedgerLine *line, const PaperCell *cell, const char
   int count = 0;
   const Task *task;
   for (int i = 0; (task = task_at(cell->domain, i)); i++) {
-    if (!in_group(task, name)) continue;
+    if (!paper_in_group(cell, task, name)) continue;
     item = cJSON_GetObjectItemCaseSensitive(line->returns, task->name);
     sum += cJSON_IsNumber(item) ? paper_score(cell, task->name, item->valuedouble) : NAN;
     count++;

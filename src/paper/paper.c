@@ -325,11 +325,6 @@ int paper_run(const PaperPlan *plan) {
     }
     TRY(status);
   }
-  if (!matching) {
-    return bfm_fail(BFM_BAD_ARGUMENT,
-                    "no cell of the table %s has \"%s\": bfm paper list %s shows them",
-                    plan->table->name, plan->settings.filter, plan->table->name);
-  }
   if (!diverged) return BFM_OK;
   return bfm_fail(BFM_DIVERGED, "%d of %d cells diverged and are not in the ledger", diverged,
                   matching);

@@ -8,6 +8,7 @@
 #include <signal.h>
 
 #include "core/options.h"
+#include "envs/tasks.h"
 #include "paper/ledger.h"
 
 typedef struct {
@@ -41,6 +42,7 @@ typedef struct {
 int paper_cell_at(const PaperTable *table, int i, PaperCell *cell);
 // whether each word of a filter ("walker FB-AW") is the domain, the data or in the method's name
 int paper_cell_matches(const PaperCell *cell, const char *filter);
+int paper_check_filter(const PaperTable *table, const char *filter);  // that it leaves a cell
 
 // ---------------------------------- the paper's numbers ------------------------------------------
 
@@ -60,6 +62,9 @@ void paper_numbers_free(PaperNumbers *numbers);
 // task may be a group: "in", "new" or "all"; NULL: the paper has none
 const PaperNumber *paper_number(const PaperNumbers *numbers, const PaperCell *cell,
                                 const char *task);
+
+// whether a task is of a group, for the data of a cell
+int paper_in_group(const PaperCell *cell, const Task *task, const char *group);
 
 // a return as the table has it: D4RL's normalized by the paper's references, others as they are
 double paper_score(const PaperCell *cell, const char *task, double value);

@@ -230,6 +230,16 @@ int paper_cell_matches(const PaperCell *cell, const char *filter) {
   return 1;
 }
 
+int paper_check_filter(const PaperTable *table, const char *filter) {
+  PaperCell cell;
+  for (int i = 0; paper_cell_at(table, i, &cell); i++) {
+    if (paper_cell_matches(&cell, filter)) return BFM_OK;
+  }
+  return bfm_fail(BFM_BAD_ARGUMENT,
+                  "no cell of the table %s has \"%s\": bfm paper list %s shows them", table->name,
+                  filter, table->name);
+}
+
 // ---------------------------------- numbers ------------------------------------------------------
 
 // a line "domain,task,method,mean,std"; std may be missing

@@ -13,9 +13,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define PANEL_WIDTH 360
-#define PANEL_HEIGHT 270
-
 extern char **environ;
 
 static const struct {
@@ -116,14 +113,14 @@ static int plot_close(Plot *p) {
 }
 
 // both pictures are the same panels in a grid
-static int for_each_picture(Plot *p, int panels, double stretch, const void *context,
+static int for_each_picture(Plot *p, int panels, int width, int height, const void *context,
                             void (*put_panel)(FILE *out, const void *context, int panel)) {
   int columns = (int)ceil(sqrt(panels)), rows = (panels + columns - 1) / columns;
   for (int i = 0; i < 2; i++) {
     fprintf(p->out, "set terminal %s size %d,%d\nset output ", pictures[i].terminal,
-            (int)(columns * PANEL_WIDTH * stretch), rows * PANEL_HEIGHT + 20);
+            columns * width, rows * height + 20);
     put_text(p->out, p->drawn[i]);
-    fprintf(p->out, "\nset multiplot layout %d,%d\n", rows, columns);
+    fprintf(p->out, "\nset multiplot layout %d,%d title ' '\n", rows, columns);
     for (int k = 0; k < panels; k++) put_panel(p->out, context, k);
     fputs("unset multiplot\nunset output\n", p->out);
   }
@@ -170,7 +167,8 @@ static int goes_below(const PlotPanel *p) {
 // the last panel has the names of the curves, which are the same in all
 static void put_names_panel(FILE *out, const PlotPanel *p) {
   fputs(
-      "unset title\nunset xlabel\nunset ylabel\nunset border\nunset tics\nset key on center center\n"
+      "unset title\nunset xlabel\nunset ylabel\nunset border\nunset tics\nset key on center "
+      "center\n"
       "set yrange [0:1]\nplot",
       out);
   const char *comma = "";
@@ -227,17 +225,44 @@ int plot_curves(const PlotPanel *panels, int count, const char *x_label, const c
     for (int i = 0; i < panels[k].count; i++) put_curve_data(p.out, &panels[k].curves[i], k, i);
   }
   const Curves curves = {panels, count, x_label, y_label};
-  return for_each_picture(&p, count + (count > 0), 1, &curves, put_curve_panel);
+  return for_each_picture(&p, count + (count > 0), 360, 270, &curves, put_curve_panel);
 }
 
 // ---------------------------------- bars ---------------------------------------------------------
 
-static void put_bars_data(FILE *out, const PlotBars *b, int panel) {
+#define GROUP_WIDTH 100
+#define NAME_LENGTH 10  // letters of a name that fit there; longer ones get more lines
+
+// by twos: what is compared has one hue
+static const char *const colours[] = {"#1b5e9e", "#a9cbe8", "#c25b00", "#f3c79a"};
+#define COLOURS ((int)(sizeof colours / sizeof *colours))
+
+// a name in double quotes, broken where a word would go beyond NAME_LENGTH; returns its lines
+static int put_name(FILE *out, const char *name) {
+  int column = 0, lines = 1;
+  fputc('"', out);
+  while (*name) {
+    int word = (int)strcspn(name, " \n");
+    int fits = !column || column + 1 + word <= NAME_LENGTH;
+    if (column) fputs(fits ? " " : "\\n", out);
+    lines += !fits;
+    column = fits && column ? column + 1 + word : word;
+    for (int i = 0; i < word; i++) fputc(name[i] == '"' ? '\'' : name[i], out);
+    name += word;
+    if (*name == '\n') column = NAME_LENGTH;
+    name += *name != 0;
+  }
+  fputc('"', out);
+  return lines;
+}
+
+// returns the lines of the longest name
+static int put_bars_data(FILE *out, const PlotBars *b, int panel) {
+  int most = 1;
   fprintf(out, "$b%d << EOD\n", panel);
   for (int g = 0; g < b->groups; g++) {
-    fputc('"', out);
-    for (const char *c = b->group_names[g]; *c; c++) fputc(*c == '"' ? '\'' : *c, out);
-    fputc('"', out);
+    int lines = put_name(out, b->group_names[g]);
+    most = lines > most ? lines : most;
     for (int i = 0; i < b->bars; i++) {
       put_number(out, b->value[g * b->bars + i]);
       double spread = b->spread[g * b->bars + i];
@@ -246,33 +271,67 @@ static void put_bars_data(FILE *out, const PlotBars *b, int panel) {
     fputc('\n', out);
   }
   fputs("EOD\n", out);
+  return most;
+}
+
+typedef struct {
+  const PlotBars *panels;
+  int count;
+} Bars;
+
+// gnuplot refuses bars without a single value
+static int has_bar(const PlotBars *b, int i) {
+  int any = 0;
+  for (int g = 0; g < b->groups; g++) any |= isfinite(b->value[g * b->bars + i]);
+  return any;
+}
+
+// the names of the bars stand above the first panel, also those that only others have
+static void put_key(FILE *out, const Bars *bars) {
+  for (int i = 0; i < bars->panels->bars; i++) {
+    int any = 0;
+    for (int k = 0; k < bars->count; k++) any |= has_bar(&bars->panels[k], i);
+    if (!any) continue;
+    fprintf(out, ", NaN with boxes lt rgb '%s' title ", colours[i % COLOURS]);
+    put_text(out, bars->panels->bar_names[i]);
+  }
 }
 
 static void put_bars_panel(FILE *out, const void *context, int panel) {
-  const PlotBars *b = (const PlotBars *)context + panel;
+  const Bars *bars = context;
+  const PlotBars *b = &bars->panels[panel];
   fputs("set title ", out);
   put_text(out, b->title);
-  fprintf(out, "\nset key %s\nplot", panel ? "off" : "on outside top horizontal");
+  fprintf(out, "\nset key %s\nplot",
+          panel ? "off" : "on at screen 0.5,0.995 center top horizontal");
   const char *comma = "";
   for (int i = 0; i < b->bars; i++) {
-    int any = 0;  // gnuplot refuses bars without a single value
-    for (int g = 0; g < b->groups; g++) any |= isfinite(b->value[g * b->bars + i]);
-    if (!any) continue;
-    fprintf(out, "%s $b%d using %d:%d:xtic(1) lt %d title ", comma, panel, 2 + 2 * i, 3 + 2 * i,
-            i + 1);
-    put_text(out, b->bar_names[i]);
+    if (!has_bar(b, i)) continue;
+    fprintf(out, "%s $b%d using %d:%d:xtic(1) lt rgb '%s' notitle", comma, panel, 2 + 2 * i,
+            3 + 2 * i, colours[i % COLOURS]);
     comma = ",";
   }
-  fputs(*comma ? "\n" : " NaN notitle\n", out);
+  if (!*comma) fputs(" NaN notitle", out);
+  if (!panel) put_key(out, bars);
+  fputc('\n', out);
 }
 
-int plot_bars(const PlotBars *panels, int count, const char *path) {
+int plot_bars(const PlotBars *panels, int count, const char *y_label, const char *path) {
   Plot p;
   TRY(plot_open(&p, path));
   fputs(
       "set grid y\nset style data histograms\nset style histogram errorbars gap 1 lw 1\n"
-      "set style fill solid 0.6 border -1\nset yrange [0:*]\nset xtics rotate by -35\n",
+      "set style fill solid border -1\nset yrange [0:*]\nset ylabel ",
       p.out);
-  for (int k = 0; k < count; k++) put_bars_data(p.out, &panels[k], k);
-  return for_each_picture(&p, count, 2, panels, put_bars_panel);
+  put_text(p.out, y_label);
+  fputc('\n', p.out);
+  int lines = 1, groups = 1;
+  for (int k = 0; k < count; k++) {
+    int more = put_bars_data(p.out, &panels[k], k);
+    lines = more > lines ? more : lines;
+    groups = panels[k].groups > groups ? panels[k].groups : groups;
+  }
+  fprintf(p.out, "set bmargin %g\n", lines + 1.5);
+  const Bars bars = {panels, count};
+  return for_each_picture(&p, count, (groups + 2) * GROUP_WIDTH, 320, &bars, put_bars_panel);
 }

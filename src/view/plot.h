@@ -32,6 +32,7 @@ typedef struct {
   const double *value, *spread;  // [groups, bars]; NaN: none
 } PlotBars;
 
-int plot_bars(const PlotBars *panels, int count, const char *path);
+// every panel has the same bars; their names stand above
+int plot_bars(const PlotBars *panels, int count, const char *y_label, const char *path);
 
 #endif

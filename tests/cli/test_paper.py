@@ -143,9 +143,10 @@ def test_ours_stand_beside_the_papers(tmp_path):
   (results / "ledger.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
   text = run("paper", "show", "mood", "--filter", "walker", "--results", results).stdout
   row = next(line for line in text.splitlines() if line.startswith("in "))
-  assert "742 ±10 a" in row and "849" in row and "607" in row
-  assert "a  300k of 1M steps, 2 of 5 seeds" in text
-  assert "5 of the paper's 190 numbers" in text
+  assert "742 ±10  a   849" in row and "607" in row
+  assert "\na             300k of 1M steps, 2 of 5 seeds" in text
+  assert "5 of the paper's 50 numbers" in text and "4 of 5 cells" in text
+  assert text.endswith('\n  bfm paper run mood --filter "walker"\n')
   numbers = [json.loads(x) for x in
              run("paper", "show", "mood", "--json", "--results", results).stdout.splitlines()]
   assert sum("paper" in x for x in numbers) == 190 and sum("ours" in x for x in numbers) == 5
@@ -166,6 +167,28 @@ def test_d4rl_is_normalized(tmp_path, table, cell, returns):
   (results / "ledger.jsonl").write_text(json.dumps(line) + "\n")
   text = run("paper", "show", table, "--filter", cell, "--results", results).stdout
   assert "100 ±0" in text
+  if shutil.which("gnuplot"):
+    assert run("paper", "plot", table, "--results", results).returncode == 0
+
+
+def test_what_has_no_numbers_takes_no_room(tmp_path):
+  shutil.copytree(ROOT / "results" / "paper", tmp_path / "paper")
+  text = run("paper", "show", "kitchen", "--results", tmp_path).stdout
+  assert text.split().count("paper") == 2 * 3 + 1 and " - " not in text
+  assert "\npartial                    4      47        52\n" in text
+  assert "0 of the paper's 6 numbers" in text and "6 of 6 cells" in text
+  text = run("paper", "show", "first", "--results", tmp_path).stdout
+  assert "point_mass" not in text and "3 of 3 cells" in text
+  assert run("paper", "show", "first", "--json", "--results", tmp_path).stdout == ""
+
+
+def test_a_list_says_what_has_run(tmp_path):
+  line = {"run": "hopper d4rl-medium algo=fb d=64", "more": "", "seed": 0, "steps": 40000, "es": 0,
+          "episodes": 1, "returns": {"run": 1}}
+  (tmp_path / "ledger.jsonl").write_text(json.dumps(line) + "\n")
+  assert "\nd4rl            27    1  " in run("paper", "list", "--results", tmp_path).stdout
+  cells = run("paper", "list", "d4rl", "--results", tmp_path).stdout.splitlines()
+  assert [x.split()[-4:] for x in cells if "steps" in x] == [["40k", "steps,", "1", "seed"]]
 
 
 def test_the_papers_numbers_are_all_there():
@@ -178,6 +201,8 @@ def test_the_papers_numbers_are_all_there():
     (["run", "mod"], "did you mean mood"),
     (["shw", "mood"], "did you mean show"),
     (["run", "first", "--filter", "wolker"], "no cell"),
+    (["show", "first", "--filter", "wolker"], "no cell"),
+    (["plot", "first"], "nothing to draw"),
     (["run", "first", "--steps", "x"], "steps"),
     (["show", "mood", "--results", "/nonexistent"], "cannot open"),
 ])

@@ -1,0 +1,268 @@
+// bfm paper show. A block is a domain with a kind of data, a column of it a method. A column has
+// ours, the paper's or both, as there are numbers; what has neither takes no room, and the last
+// lines say how to run it.
+
+#include "cli/paper_show.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "cli/cli.h"
+#include "core/progress.h"
+#include "envs/tasks.h"
+
+int paper_both_read(PaperBoth *both, const PaperTable *table, const PaperSettings *settings) {
+  *both = (PaperBoth){.table = table, .settings = settings};
+  TRY(ledger_read(&both->ledger, settings->results));
+  return paper_numbers_read(&both->numbers, table, settings->results);
+}
+
+void paper_both_free(PaperBoth *both) {
+  ledger_free(&both->ledger);
+  paper_numbers_free(&both->numbers);
+}
+
+// ---------------------------------- numbers ------------------------------------------------------
+
+#define MAX_MARKS 26
+
+// what falls short of the table, each with a letter
+typedef struct {
+  char text[MAX_MARKS][2 * PAPER_TEXT];
+  int count;
+} Marks;
+
+// the letter of how a number was made, a space when it was made as the paper's
+static char mark(Marks *marks, const PaperTable *table, const PaperOurs *ours) {
+  char text[2 * PAPER_TEXT] = "", steps[32], of[32];
+  size_t at = 0;
+  if (ours->steps < table->steps) {
+    short_count((double)ours->steps, steps, sizeof steps);
+    short_count((double)table->steps, of, sizeof of);
+    at += snprintf(text + at, sizeof text - at, ", %s of %s steps", steps, of);
+  }
+  if (ours->seeds < table->seeds) {
+    at += snprintf(text + at, sizeof text - at, ", %d of %d seeds", ours->seeds, (int)table->seeds);
+  }
+  if (ours->episodes < table->episodes) {
+    at += snprintf(text + at, sizeof text - at, ", %d of %d episodes", (int)ours->episodes,
+                   (int)table->episodes);
+  }
+  if (*ours->more) snprintf(text + at, sizeof text - at, ", %s", ours->more);
+  if (!*text) return ' ';
+  int i = 0;
+  while (i < marks->count && strcmp(marks->text[i], text + 2)) i++;
+  if (i == MAX_MARKS) return '*';
+  if (i == marks->count) snprintf(marks->text[marks->count++], sizeof *marks->text, "%s", text + 2);
+  return (char)('a' + i);
+}
+
+#define MAX_COLUMNS 16
+
+typedef struct {
+  PaperCell cell;
+  int ours, paper;  // numbers that the block has of each
+} Column;
+
+typedef struct {
+  PaperBoth both;
+  Marks marks;
+  int columns, run;    // of the whole table, and those that have numbers of ours
+  int papers, beside;  // numbers of the paper, and those that ours stand beside
+  int means;           // whether rows of groups are there
+} Show;
+
+// the rows of a block: its tasks, then the means of groups where there are several; NULL after them
+static const char *row_at(const char *domain, int i) {
+  static const char *const groups[] = {"in", "new", "all", NULL};
+  const Task *task;
+  int tasks = 0;
+  for (int k = 0; (task = task_at(domain, k)); k++) {
+    if (task->kind == TASK_PROMPT) continue;
+    if (tasks++ == i) return task->name;
+  }
+  return tasks > 1 ? groups[i - tasks] : NULL;
+}
+
+// the columns of the block whose cells begin at number *i, which then is that of the next block's
+static int find_columns(Show *s, int *i, Column *columns) {
+  const PaperBoth *both = &s->both;
+  int count = 0;
+  PaperCell first, cell;
+  paper_cell_at(both->table, *i, &first);
+  for (; paper_cell_at(both->table, *i, &cell); ++*i) {
+    if (strcmp(cell.domain, first.domain) || strcmp(cell.data, first.data)) break;
+    if (!paper_cell_matches(&cell, both->settings->filter) || count == MAX_COLUMNS) continue;
+    Column column = {.cell = cell};
+    const char *row;
+    for (int k = 0; (row = row_at(cell.domain, k)); k++) {
+      PaperOurs ours;
+      int there = paper_ours(&both->ledger, &cell, row, &ours);
+      int theirs = paper_number(&both->numbers, &cell, row) != NULL;
+      column.ours += there;
+      column.paper += theirs;
+      s->beside += there && theirs;
+    }
+    s->columns++;
+    s->run += column.ours > 0;
+    s->papers += column.paper;
+    if (column.ours || column.paper) columns[count++] = column;
+  }
+  return count;
+}
+
+// ---------------------------------- for programs -------------------------------------------------
+
+static void print_json(const PaperCell *cell, const char *task, const PaperNumber *paper,
+                       const PaperOurs *ours) {
+  cJSON *item = cJSON_CreateObject();
+  cJSON_AddStringToObject(item, "table", cell->table->name);
+  cJSON_AddStringToObject(item, "domain", cell->domain);
+  cJSON_AddStringToObject(item, "data", cell->data);
+  cJSON_AddStringToObject(item, "task", task);
+  cJSON_AddStringToObject(item, "method", cell->method->method);
+  if (paper) cJSON_AddNumberToObject(item, "paper", paper->mean);
+  if (paper && isfinite(paper->std)) cJSON_AddNumberToObject(item, "paper_std", paper->std);
+  if (ours) {
+    cJSON_AddNumberToObject(item, "ours", round(10 * ours->mean) / 10);
+    cJSON_AddNumberToObject(item, "ours_std", round(10 * ours->std) / 10);
+    cJSON_AddNumberToObject(item, "seeds", ours->seeds);
+    cJSON_AddNumberToObject(item, "steps", (double)ours->steps);
+    cJSON_AddNumberToObject(item, "episodes", (double)ours->episodes);
+    cJSON_AddStringToObject(item, "more", ours->more);
+  }
+  cli_print_json(item);
+  cJSON_Delete(item);
+}
+
+static void print_block_json(Show *s, const Column *columns, int count) {
+  const char *row;
+  for (int i = 0; (row = row_at(columns->cell.domain, i)); i++) {
+    for (int k = 0; k < count; k++) {
+      const PaperCell *cell = &columns[k].cell;
+      const PaperNumber *paper = paper_number(&s->both.numbers, cell, row);
+      PaperOurs ours;
+      int there = paper_ours(&s->both.ledger, cell, row, &ours);
+      if (there || paper) print_json(cell, row, paper, there ? &ours : NULL);
+    }
+  }
+}
+
+// ---------------------------------- for people ---------------------------------------------------
+
+#define NAME_WIDTH 20
+#define OURS_WIDTH 11  // 1000 ±123 a
+#define PAPER_WIDTH 6
+
+// how far the names of methods and of halves go beyond the numbers, two spaces between columns
+static int indent(const Column *c) {
+  int numbers = (c->ours ? OURS_WIDTH : 0) + (c->paper ? PAPER_WIDTH : 0);
+  int name = (int)strlen(c->cell.method->method);
+  return 2 + (name > numbers ? name - numbers : 0);
+}
+
+static void print_heading(const Column *columns, int count) {
+  printf("\n%-*s", NAME_WIDTH, columns->cell.domain);
+  for (int k = 0; k < count; k++) {
+    const Column *c = &columns[k];
+    int width = indent(c) + (c->ours ? OURS_WIDTH : 0) + (c->paper ? PAPER_WIDTH : 0);
+    printf("%*s", width, c->cell.method->method);
+  }
+  printf("\n%-*s", NAME_WIDTH, columns->cell.data);
+  for (int k = 0; k < count; k++) {
+    printf("%*s", indent(&columns[k]), "");
+    if (columns[k].ours) printf("%*s  ", OURS_WIDTH - 2, "ours");
+    if (columns[k].paper) printf("%*s", PAPER_WIDTH, "paper");
+  }
+  putchar('\n');
+}
+
+static void print_ours(Show *s, const PaperCell *cell, const char *row) {
+  PaperOurs ours;
+  if (paper_ours(&s->both.ledger, cell, row, &ours)) {
+    printf("%*.0f ±%-3.0f %c", OURS_WIDTH - 7, ours.mean, ours.std,
+           mark(&s->marks, cell->table, &ours));
+  } else {
+    printf("%*s%7s", OURS_WIDTH - 7, "-", "");
+  }
+}
+
+static void print_paper(const Show *s, const PaperCell *cell, const char *row) {
+  const PaperNumber *paper = paper_number(&s->both.numbers, cell, row);
+  if (paper) {
+    printf("%*.0f", PAPER_WIDTH, paper->mean);
+  } else {
+    printf("%*s", PAPER_WIDTH, "");
+  }
+}
+
+static int is_empty(const Show *s, const Column *columns, int count, const char *row) {
+  PaperOurs ours;
+  for (int k = 0; k < count; k++) {
+    if (paper_number(&s->both.numbers, &columns[k].cell, row)) return 0;
+    if (paper_ours(&s->both.ledger, &columns[k].cell, row, &ours)) return 0;
+  }
+  return 1;
+}
+
+static void print_block(Show *s, const Column *columns, int count) {
+  print_heading(columns, count);
+  const char *row;
+  for (int i = 0; (row = row_at(columns->cell.domain, i)); i++) {
+    if (is_empty(s, columns, count, row)) continue;
+    s->means |= !task_find(columns->cell.domain, row);
+    printf("%-*s", NAME_WIDTH, row);
+    for (int k = 0; k < count; k++) {
+      printf("%*s", indent(&columns[k]), "");
+      if (columns[k].ours) print_ours(s, &columns[k].cell, row);
+      if (columns[k].paper) print_paper(s, &columns[k].cell, row);
+    }
+    putchar('\n');
+  }
+}
+
+static void print_legend(const Show *s) {
+  if (s->means || s->run) putchar('\n');
+  if (s->means) {
+    puts("in, new, all  means over tasks that the data was made for, over others, over both");
+  }
+  if (s->run) puts("±             standard deviation over seeds");
+  for (int i = 0; i < s->marks.count; i++) printf("%-14c%s\n", 'a' + i, s->marks.text[i]);
+}
+
+// what is there, and how to make what is not
+static void print_rest(const Show *s) {
+  const PaperTable *table = s->both.table;
+  const char *filter = s->both.settings->filter;
+  putchar('\n');
+  if (s->papers) {
+    printf("%d of the paper's %d numbers have ours beside them.\n", s->beside, s->papers);
+  }
+  if (s->run == s->columns) return;
+  char steps[32];
+  short_count((double)table->steps, steps, sizeof steps);
+  printf(
+      "%d of %d cells (a method on a domain's data) %s not been run. To run what is missing,\n"
+      "with %s steps and %d seeds a cell (--steps, --seeds and --filter make it less):\n"
+      "  bfm paper run %s%s%s%s\n",
+      s->columns - s->run, s->columns, s->columns - s->run > 1 ? "have" : "has", steps,
+      (int)table->seeds, table->name, *filter ? " --filter \"" : "", filter, *filter ? "\"" : "");
+}
+
+int paper_show(const PaperTable *table, const PaperSettings *settings, int json) {
+  Show s = {.columns = 0};
+  int status = paper_both_read(&s.both, table, settings);
+  PaperCell cell;
+  if (!status && !json) printf("%s: %s\n", table->name, table->help);
+  for (int i = 0; !status && paper_cell_at(table, i, &cell);) {
+    Column columns[MAX_COLUMNS];
+    int count = find_columns(&s, &i, columns);
+    if (count) (json ? print_block_json : print_block)(&s, columns, count);
+  }
+  if (!status && !json) {
+    print_legend(&s);
+    print_rest(&s);
+  }
+  paper_both_free(&s.both);
+  return status;
+}
