@@ -110,33 +110,41 @@ static int read_floats(const cJSON *json, const char *path, const char *name, in
 }
 
 // a word that means nothing here was meant to mean something
-static int check_goal(const cJSON *json, const char *path) {
+static int check_word(const char *word, const char *path) {
   static const char *const words[] = {"obs", "qpos", "qvel", "act"};
-  const cJSON *item;
-  cJSON_ArrayForEach(item, json) {
-    Nearest nearest = {.word = item->string};
-    int known = 0;
-    for (int i = 0; i < 4; i++) {
-      known |= !strcmp(words[i], item->string);
-      nearest_try(&nearest, words[i]);
-    }
-    if (known) continue;
-    return bfm_fail(BFM_BAD_ARGUMENT,
-                    "%s: a goal has qpos, qvel and act, or obs, not \"%.64s\"%s%s%s", path,
-                    item->string, nearest.best ? "; did you mean " : "",
-                    nearest.best ? nearest.best : "", nearest.best ? "?" : "");
+  Nearest nearest = {.word = word};
+  for (int i = 0; i < 4; i++) {
+    if (!strcmp(words[i], word)) return BFM_OK;
+    nearest_try(&nearest, words[i]);
   }
-  return BFM_OK;
+  return bfm_fail(BFM_BAD_ARGUMENT,
+                  "%s: a goal has qpos, qvel and act, or obs, not \"%.64s\"%s%s%s", path, word,
+                  nearest.best ? "; did you mean " : "", nearest.best ? nearest.best : "",
+                  nearest.best ? "?" : "");
+}
+
+int ask_check_goal(const cJSON *goal, const char *path) {
+  const cJSON *array, *item;
+  cJSON_ArrayForEach(array, goal) {
+    TRY(check_word(array->string, path));
+    int numbers = cJSON_IsArray(array);
+    cJSON_ArrayForEach(item, array) numbers &= cJSON_IsNumber(item) && isfinite(item->valuedouble);
+    if (numbers) continue;
+    return bfm_fail(BFM_BAD_ARGUMENT, "%s: \"%s\" must be finite numbers", path, array->string);
+  }
+  int obs = cJSON_HasObjectItem(goal, "obs");
+  if (obs && cJSON_GetArraySize(goal) > 1) {
+    return bfm_fail(BFM_BAD_ARGUMENT, "%s has \"obs\" and more: one says all of a goal", path);
+  }
+  if (obs || cJSON_HasObjectItem(goal, "qpos")) return BFM_OK;
+  return bfm_fail(BFM_BAD_ARGUMENT, "%s has no \"qpos\" and no \"obs\"", path);
 }
 
 static int file_goal(const cJSON *json, const char *path, bfm_agent *agent, int replica, float *z) {
   float obs[4096];
   int found;
-  TRY(check_goal(json, path));
+  TRY(ask_check_goal(json, path));
   TRY(read_floats(json, path, "obs", bfm_agent_obs_dim(agent), obs, &found));
-  if (found && cJSON_GetArraySize(json) > 1) {
-    return bfm_fail(BFM_BAD_ARGUMENT, "%s has \"obs\" and more: one says all of a goal", path);
-  }
   if (found) return bfm_agent_prompt_states(agent, replica, 1, obs, z);
 
   const World *world;
@@ -146,8 +154,6 @@ static int file_goal(const cJSON *json, const char *path, bfm_agent *agent, int 
   int status = read_array(json, path, "qpos", model->nq, &qpos);
   if (!status) status = read_array(json, path, "qvel", model->nv, &qvel);
   if (!status) status = read_array(json, path, "act", model->na, &act);
-  if (!status && !qpos)
-    status = bfm_fail(BFM_BAD_ARGUMENT, "%s has no \"qpos\" and no \"obs\"", path);
   if (!status) status = bfm_agent_prompt_state(agent, replica, qpos, qvel, act, z);
   free(qpos);
   free(qvel);

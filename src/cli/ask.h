@@ -5,6 +5,7 @@
 #define BFM_CLI_ASK_H
 
 #include <argp.h>
+#include <cjson/cJSON.h>
 
 #include "bfm.h"
 
@@ -21,6 +22,9 @@ double ask_softmax(const char *arg);
 
 // whether one of them is given, and no other
 int ask_check(const Ask *ask);
+
+// that a goal's file has a state's arrays of numbers, of whatever lengths
+int ask_check_goal(const cJSON *goal, const char *path);
 
 // z [d] of what is asked; said: a sentence about it, may be empty
 int ask_z(const Ask *ask, bfm_agent *agent, int replica, float *z, char *said, size_t size);

@@ -295,9 +295,15 @@ static void print_networks(const cJSON *tensors) {
   }
 }
 
-// a text as it is, all else as JSON; to be freed
+// a text as it is, fractions to six digits, all else as JSON; to be freed
 static char *text_of(const cJSON *item) {
-  return cJSON_IsString(item) ? strdup(item->valuestring) : cJSON_PrintUnformatted(item);
+  char digits[32];
+  if (cJSON_IsString(item)) return strdup(item->valuestring);
+  if (!cJSON_IsNumber(item) || item->valuedouble == floor(item->valuedouble)) {
+    return cJSON_PrintUnformatted(item);
+  }
+  snprintf(digits, sizeof digits, "%.6g", item->valuedouble);
+  return strdup(digits);
 }
 
 // "algo fb-aware, d 64, …" in lines of at most 79 columns
@@ -371,8 +377,9 @@ int cli_info(int argc, char **argv) {
                             parse,
                             "FILE...",
                             "Say what a model, a policy, a training state, a dataset, the folder "
-                            "of a run, a log, a ledger or a kept prompt holds, and check that it "
-                            "is sound: the exit status is not 0 when a file cannot be trusted.",
+                            "of a run, a log, a ledger, measurements, a kept prompt or a goal "
+                            "holds, and check that it is sound: the exit status is not 0 when a "
+                            "file cannot be trusted.",
                             NULL,
                             NULL,
                             NULL};

@@ -1,5 +1,5 @@
-// What bfm writes as JSON. A file's first object says what it is, by the keys that it has; of a log,
-// every line must be as the first one, and the last is shown.
+// What bfm writes or takes as JSON. A file's first object says what it is, by the keys that it has;
+// of a log, every line must be as the first one, and the last is shown.
 
 #include "cli/records.h"
 
@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cli/ask.h"
 #include "core/json.h"
 #include "data/safetensors.h"
 #include "run/train.h"
@@ -35,6 +36,7 @@ static const struct {
     {"collection log", {"step", "transitions", "updates"}, {NULL}},
     {"training log", {"step", "seconds"}, {NULL}},
     {"training log", {"step", "lr"}, {"diverged"}},
+    {"measurements", {NULL}, {"bench"}},
 };
 
 static const char *kind_of(const cJSON *line) {
@@ -47,9 +49,15 @@ static const char *kind_of(const cJSON *line) {
   return NULL;
 }
 
+static int fail_unknown(const char *path) {
+  return bfm_fail(
+      BFM_BAD_FILE,
+      "%s is JSON of no kind known here: no log, ledger, run, measurements, prompt, goal", path);
+}
+
 static int check_lines(const char *path, const cJSON *lines) {
   const char *kind = kind_of(lines->child), *other;
-  if (!kind) return bfm_fail(BFM_BAD_FILE, "%s is JSON of no kind that bfm writes", path);
+  if (!kind) return fail_unknown(path);
   const cJSON *line;
   int at = 1;
   cJSON_ArrayForEach(line, lines) {
@@ -99,7 +107,7 @@ static void evaluations_info(const cJSON *lines, cJSON *info) {
 
 // the numbers and words of the last line, then its tables
 static void last_info(const cJSON *line, cJSON *info) {
-  static const char *const tables[] = {"returns", "losses", "config"};
+  static const char *const tables[] = {"returns", "losses", "config", "options"};
   cJSON *last = cJSON_Duplicate(line, 1);
   cJSON_AddItemToObject(info, "last", last);
   for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
@@ -187,7 +195,7 @@ int run_info(const char *path, cJSON *info) {
   return access(evals, F_OK) ? BFM_OK : evals_info(evals, info);
 }
 
-// ---------------------------------- prompts ------------------------------------------------------
+// ---------------------------------- prompts and goals --------------------------------------------
 
 // z, and of whom and what it is
 static int prompt_info(const char *path, const cJSON *prompt, cJSON *info) {
@@ -209,15 +217,41 @@ static int prompt_info(const char *path, const cJSON *prompt, cJSON *info) {
   return BFM_OK;
 }
 
+// how much of a state it has
+static int goal_info(const char *path, const cJSON *goal, cJSON *info) {
+  const cJSON *array;
+  TRY(ask_check_goal(goal, path));
+  cJSON_AddStringToObject(info, "kind", "goal");
+  cJSON_ArrayForEach(array, goal) {
+    cJSON_AddNumberToObject(info, array->string, cJSON_GetArraySize(array));
+  }
+  return BFM_OK;
+}
+
 // ---------------------------------- any of them --------------------------------------------------
 
 // a record that is still in the folder of its run says more
-static int record_or_run_info(const char *path, cJSON *info) {
+static int record_or_run_info(const char *path, const cJSON *record, cJSON *info) {
+  (void)record;
   const char *slash = strrchr(path, '/');
   if (strcmp(slash ? slash + 1 : path, "run.json")) return record_info(path, info);
   char folder[PATH_MAX];
   snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - path) + 1 : 1, slash ? path : ".");
   return run_info(folder, info);
+}
+
+// files of one object, by a key that no other has
+static const struct {
+  const char *key;
+  int (*info)(const char *path, const cJSON *object, cJSON *info);
+} objects_of[] = {
+    {"z", prompt_info}, {"checksum", record_or_run_info}, {"qpos", goal_info}, {"obs", goal_info}};
+
+static int object_info(const char *path, const cJSON *object, cJSON *info) {
+  for (size_t i = 0; i < sizeof objects_of / sizeof *objects_of; i++) {
+    if (get(object, objects_of[i].key)) return objects_of[i].info(path, object, info);
+  }
+  return fail_unknown(path);
 }
 
 int records_info(const char *path, cJSON *info) {
@@ -227,12 +261,10 @@ int records_info(const char *path, cJSON *info) {
   int status;
   if (!first) {
     status = bfm_fail(BFM_BAD_FILE, "%s has nothing in it", path);
-  } else if (get(first, "z") && !first->next) {
-    status = prompt_info(path, first, info);
-  } else if (get(first, "checksum") && !first->next) {
-    status = record_or_run_info(path, info);
-  } else {
+  } else if (kind_of(first) || first->next) {
     status = lines_info(path, objects, info);
+  } else {
+    status = object_info(path, first, info);
   }
   cJSON_Delete(objects);
   return status;

@@ -204,13 +204,35 @@ def test_a_prompt(run_folder):
   assert info["env"] == "point_mass" and info["model"].endswith("model.0.safetensors")
 
 
+def test_goals(tmp_path):
+  path = tmp_path / "goal.json"
+  path.write_text(json.dumps({"qpos": [0.5] * 9, "qvel": [0] * 9}, indent=2))
+  assert said(path) == {"file": str(path), "kind": "goal", "qpos": 9, "qvel": 9}
+  path.write_text('{"obs": [1, 2, 3]}')
+  assert said(path)["obs"] == 3
+  for text, words in (('{"qpos": [0, null]}', "finite numbers"), ('{"obs": 3}', "finite numbers"),
+                      ('{"qpos": [0], "qvle": [0]}', "did you mean qvel?")):
+    path.write_text(text)
+    assert words in refused("info", path)
+
+
+def test_measurements(tmp_path):
+  info = said(ROOT / "results" / "bench" / "h200-step.jsonl")
+  found = lines(ROOT / "results" / "bench" / "h200-step.jsonl")
+  assert (info["kind"], info["lines"]) == ("measurements", len(found))
+  assert {**info["last"], "options": info["options"]} == found[-1]
+  process = run("bench", "act", "--preset", "small", "--seconds", "0.01", "--json")
+  (tmp_path / "act.jsonl").write_text(process.stdout)
+  assert "bench act, rows 256, es 32" in run("info", tmp_path / "act.jsonl").stdout
+
+
 @pytest.mark.parametrize("name, damage, words", [
     ("log.jsonl", lambda text: text[:-9], "line 3 is not a whole JSON object"),
     ("log.jsonl", lambda text: text + "\0\0\0", "is zero"),
     ("log.jsonl", lambda text: "", "has nothing in it"),
     ("log.jsonl", lambda text: text + '{"step": "many"}\n', "line 4 is not one of the training log"),
     ("log.jsonl", lambda text: "x" + text, "line 1 is not a whole JSON object"),
-    ("eval.jsonl", lambda text: text.replace('"mean"', '"meen"'), "no kind that bfm writes"),
+    ("eval.jsonl", lambda text: text.replace('"mean"', '"meen"'), "JSON of no kind known here"),
     ("eval.jsonl", lambda text: text + text[:40], "is not a whole JSON object"),
     ("run.json", lambda text: text[:-9], "is not a whole JSON object"),
     ("run.json", lambda text: text.replace('"data"', '"dada"'), "names no data files"),
@@ -218,7 +240,7 @@ def test_a_prompt(run_folder):
     ("z", lambda text: text[:-9], "is not a whole JSON object"),
     ("z", lambda text: text.replace("[", '["x", '), "finite numbers"),
     ("z", lambda text: '{"z": []}', "finite numbers"),
-    ("z", lambda text: '{"zed": 1}', "no kind that bfm writes"),
+    ("z", lambda text: '{"zed": 1}', "JSON of no kind known here"),
     ("z", lambda text: '{"step":1,"seconds":1,"file":1,"ranges":{"a":{}},"returns":[1]}', None)])
 def test_damaged_records(name, damage, words, copy):
   text = (copy / name).read_text()
