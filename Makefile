@@ -55,6 +55,7 @@ CUDA_SRC := $(wildcard src/ops/*.cu)
 LIB_OBJ := $(LIB_SRC:%.c=$(BUILD)/%.o)
 CLI_OBJ := $(CLI_SRC:%.c=$(BUILD)/%.o)
 CUDA_OBJ := $(CUDA_SRC:%.cu=$(BUILD)/%.cu.o)
+CUDA_TESTS := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/unit/cuda_*.c))
 UNIT := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/unit/test_*.c))
 EXAMPLES := $(patsubst %.c,$(BUILD)/%,$(wildcard examples/*.c))
 FUZZ := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/fuzz/fuzz_*.c))
@@ -112,7 +113,7 @@ $(BUILD)/libbfm_cuda.so: $(CUDA_OBJ)
 	  -Xlinker '-rpath=$$ORIGIN/lib:$$ORIGIN:/usr/local/cuda/lib64'
 
 -include $(LIB_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(CUDA_OBJ:.o=.d) $(UNIT:=.d) $(FUZZ:=.d) \
-         $(BUILD)/tests/unit/cuda_steps.d
+         $(CUDA_TESTS:.o=.d)
 
 # ---------------------------------- tests ---------------------------------------------------------
 
@@ -121,7 +122,7 @@ $(BUILD)/tests/unit/%: tests/unit/%.c $(BUILD)/libbfm.a
 	$(SAY) $(CC) $(bfm_CPPFLAGS) $(bfm_CFLAGS) -MF $@.d $(bfm_LDFLAGS) $< -o $@ \
 	  $(filter %.o,$^) $(BUILD)/libbfm.a -lcmocka $(LDLIBS)
 
-$(BUILD)/tests/unit/test_cuda: $(BUILD)/tests/unit/cuda_steps.o
+$(BUILD)/tests/unit/test_cuda: $(CUDA_TESTS)
 
 $(BUILD)/tests/fuzz/%: tests/fuzz/%.c $(BUILD)/libbfm.a
 	@mkdir -p $(@D)

@@ -2,7 +2,7 @@
 // with the tests: what adds up over steps is further apart than what an operation computes.
 
 #define _GNU_SOURCE
-#include "cuda_steps.h"
+#include "cuda_tests.h"
 
 #include <math.h>
 #include <setjmp.h>
