@@ -179,12 +179,13 @@ static void print_heading(const Column *columns, int count) {
 
 static void print_ours(Show *s, const PaperCell *cell, const char *row) {
   PaperOurs ours;
-  if (paper_ours(&s->both.ledger, cell, row, &ours)) {
-    printf("%*.0f ±%-3.0f %c", OURS_WIDTH - 7, ours.mean, ours.std,
-           mark(&s->marks, cell->table, &ours));
-  } else {
+  if (!paper_ours(&s->both.ledger, cell, row, &ours)) {
     printf("%*s%7s", OURS_WIDTH - 7, "-", "");
+    return;
   }
+  char spread[32] = "    ";  // of a single seed there is none
+  if (ours.seeds > 1) snprintf(spread, sizeof spread, "±%-3.0f", ours.std);
+  printf("%*.0f %s %c", OURS_WIDTH - 7, ours.mean, spread, mark(&s->marks, cell->table, &ours));
 }
 
 static void print_paper(const Show *s, const PaperCell *cell, const char *row) {
@@ -234,7 +235,7 @@ static void print_legend(const Show *s) {
 static void print_rest(const Show *s) {
   const PaperTable *table = s->both.table;
   const char *filter = s->both.settings->filter;
-  putchar('\n');
+  if (s->papers || s->run < s->columns) putchar('\n');
   if (s->papers) {
     printf("%d of the paper's %d numbers have ours beside them.\n", s->beside, s->papers);
   }

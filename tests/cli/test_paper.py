@@ -166,7 +166,7 @@ def test_d4rl_is_normalized(tmp_path, table, cell, returns):
           "returns": returns}
   (results / "ledger.jsonl").write_text(json.dumps(line) + "\n")
   text = run("paper", "show", table, "--filter", cell, "--results", results).stdout
-  assert "100 ±0" in text
+  assert " 100      a" in text
   if shutil.which("gnuplot"):
     assert run("paper", "plot", table, "--results", results).returncode == 0
 
