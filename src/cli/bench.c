@@ -32,7 +32,7 @@ typedef struct {
 } Arguments;
 
 static const struct argp_option own_options[] = {
-    {"json", 'j', NULL, 0, "print one JSON object", 0},
+    {"json", 'j', NULL, 0, "print JSON objects, one a line", 0},
     {0},
 };
 

@@ -133,9 +133,9 @@ static Spread over_run(const Measure *m, int run, int task, int64_t steps) {
 
 static void print_table(const Measure *m) {
   const Judge *j = &m->judge;
-  int width = task_width(&m->judge.tasks);
-  printf("%s, %ld episodes of each task and model, %s; below 0: more was predicted than earned\n",
-         m->judge.env, (long)j->options.episodes,
+  int width = task_width(&j->tasks);
+  printf("%s, %ld episode%s of each task and model, %s; below 0: more was predicted than earned\n",
+         j->env, (long)j->options.episodes, j->options.episodes > 1 ? "s" : "",
          j->options.es ? "the best of sampled actions" : "the policy's mean");
   printf("%-*s %9s %9s %9s  %-8s %7s%s\n", width, "task", "return", "predicted", "bias", "",
          "share", m->run_count > 1 ? "  model" : "");
@@ -266,7 +266,7 @@ int cli_bias(int argc, char **argv) {
       "differ in their seed's number alone (model.0.safetensors, model.1.safetensors) are taken "
       "together.\v"
       "Examples:\n"
-      "  bfm bias model.safetensors --tasks walk,run\n"
+      "  bfm bias models/walker.safetensors --tasks walk,run\n"
       "  bfm bias runs/fb/model.* runs/fb-aw/model.* --tasks in -o bias.svg\n",
       m.judge.parsers,
       NULL,

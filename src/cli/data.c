@@ -144,7 +144,7 @@ int cli_data(int argc, char **argv) {
                             "of npz episodes.\v"
                             "Examples:\n"
                             "  bfm data merge a.h5 b.h5 -o both.h5\n"
-                            "  bfm data subsample walker.h5 --steps 10k -o small.h5\n"
+                            "  bfm data subsample mood.h5 --steps 10k -o small.h5\n"
                             "  bfm data convert exorl/walker/buffer -o walker.h5\n",
                             children,
                             NULL,

@@ -210,7 +210,8 @@ static void print_row(const Evaluation *e, int task, int width) {
 static void print_table(const Evaluation *e) {
   const Judge *j = &e->judge;
   int width = task_width(&j->tasks);
-  printf("%s, %ld episodes a task, %s; mean ± std over %s\n", j->env, (long)j->options.episodes,
+  printf("%s, %ld episode%s a task, %s; mean ± std over %s\n", j->env, (long)j->options.episodes,
+         j->options.episodes > 1 ? "s" : "",
          j->options.es ? "the best of sampled actions" : "the policy's mean",
          j->model_count > 1 ? "models" : "episodes");
   printf("%-*s %8s  %-7s", width, "task", "return", "");
@@ -253,10 +254,10 @@ int cli_eval(int argc, char **argv) {
       "that bfm collect has trained (td3, mood) are evaluated as well, on their own task if none "
       "is named.\v"
       "Examples:\n"
-      "  bfm eval runs/walker/model.safetensors\n"
-      "  bfm eval runs/five/model.*.safetensors --tasks in --es 32 --random\n"
-      "  bfm eval model.safetensors --tasks 'run, torso.z > 1.2' --episodes 10 --json\n"
-      "  bfm eval model.safetensors --z goal.json --tasks stand\n",
+      "  bfm eval models/walker.safetensors --random --episodes 10\n"
+      "  bfm eval models/walker.safetensors --tasks 'height > 1' --es 32 --episodes 2\n"
+      "  bfm eval models/walker.safetensors --z run.json --tasks speed --json\n"
+      "  bfm eval runs/five/model.*.safetensors --tasks in --es 32\n",
       e.judge.parsers,
       NULL,
       NULL};

@@ -29,7 +29,8 @@ enum { KEY_HALF = 0x900 };
 
 static const struct argp_option own_options[] = {
     {"output", 'o', "FILE", 0, "the smaller model", 0},
-    {"half", KEY_HALF, NULL, 0, "parameters as bfloat16, states as float32; a model that has them so keeps them", 0},
+    {"half", KEY_HALF, NULL, 0,
+     "parameters as bfloat16, states as float32; a model that has them so keeps them", 0},
     {0},
 };
 
@@ -87,7 +88,7 @@ int cli_export(int argc, char **argv) {
       "MODEL",
       "Write a smaller file of a model, that loads, is prompted and acts as the model does.\v"
       "Example:\n"
-      "  bfm export model.safetensors --half --prompt-states 10k -o slim.safetensors\n",
+      "  bfm export runs/walker/best.safetensors --half -o slim.safetensors\n",
       children,
       NULL,
       NULL};

@@ -79,7 +79,9 @@ int cli_names(int argc, char **argv) {
       "DOMAIN",
       "List what a reward can name: the domain's aliases, the bodies, joints, sensors and "
       "actuators of its model with their parts, and the functions.\v"
-      "Names and functions make a reward: bfm prompt model.safetensors --reward 'torso.z > 1.2'\n",
+      "Names and functions make a reward:\n"
+      "  bfm names walker\n"
+      "  bfm prompt models/walker.safetensors --reward 'torso.z > 1.2'\n",
       NULL,
       NULL,
       NULL};

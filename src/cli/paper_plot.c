@@ -26,7 +26,7 @@ typedef struct {
   int count;
 } Panel;
 
-// the paper's number of a group of tasks; where it has none, the mean of its tasks' if all are there
+// the paper's number of a group of tasks; where it has none, the mean over them if all are there
 static double theirs(const PaperBoth *both, const PaperCell *cell, const char *group, double *std) {
   const PaperNumber *paper = paper_number(&both->numbers, cell, group);
   *std = paper ? paper->std : NAN;

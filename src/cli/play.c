@@ -181,7 +181,7 @@ static void print_end(const Episode *e, const char *said) {
   if (*said) printf("%-8s%s\n", "", said);
   if (e->z) printf("%-8sz after %.2f s\n", "", e->prompted);
   if (e->score) printf("%-8s%.1f in %ld steps\n", "return", return_of(e), (long)e->count - 1);
-  printf("%-8s%s, %.1f s of %s\n", "film", e->arguments->path,
+  printf("%-8s%s, %.1f s of %s\n", "drawn", e->arguments->path,
          (double)(e->count - 1) * e->sizes.control_dt, e->actor.env);
 }
 
@@ -280,9 +280,9 @@ int cli_play(int argc, char **argv) {
       "pictures (.png), with the reward over time below. A policy that bfm collect has trained "
       "(td3, mood) does its own task, and another that is asked for only measures it.\v"
       "Examples:\n"
-      "  bfm play walker.safetensors --task run -o run.mp4\n"
-      "  bfm play walker.safetensors --reward 'torso.z > 1.2' -o stand.png\n"
-      "  bfm play walker.safetensors --goal 'torso.z = 1.3' -o goal.png --pictures 10\n"
+      "  bfm play models/walker.safetensors --task run -o run.mp4\n"
+      "  bfm play models/walker.safetensors --reward 'torso.z > 1.2' -o stand.png\n"
+      "  bfm play models/walker.safetensors --goal 'torso.z = 1.3' -o goal.png\n"
       "  bfm play mood.run.safetensors -o run.mp4\n",
       children,
       NULL,

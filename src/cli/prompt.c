@@ -96,10 +96,10 @@ int cli_prompt(int argc, char **argv) {
       "Turn a reward, a goal or a demonstration into the vector z that tells the agent what to do."
       "\v"
       "Examples:\n"
-      "  bfm prompt walker.safetensors --reward 'torso.z > 1.2'\n"
-      "  bfm prompt walker.safetensors --task run -o run.json\n"
-      "  bfm prompt walker.safetensors --goal 'torso.z = 1.3, speed = 0'\n"
-      "  bfm prompt walker.safetensors --demo flip.h5 --json\n"
+      "  bfm prompt models/walker.safetensors --reward 'torso.z > 1.2'\n"
+      "  bfm prompt models/walker.safetensors --task run -o run.json\n"
+      "  bfm prompt models/walker.safetensors --goal 'torso.z = 1.3, speed = 0'\n"
+      "  bfm prompt models/walker.safetensors --demo mood.h5 --json\n"
       "bfm names walker lists what a reward and a goal can name.\n",
       children,
       NULL,

@@ -75,7 +75,10 @@ int cli_tasks(int argc, char **argv) {
       "[DOMAIN]",
       "List the rewards that have a name, of one domain (with their expressions) or of all. Known "
       "tasks are those whose agents made the datasets, new ones are asked for afterwards, prompts "
-      "are the paper's examples of what may be typed.",
+      "are the paper's examples of what may be typed.\v"
+      "Examples:\n"
+      "  bfm tasks\n"
+      "  bfm tasks walker\n",
       NULL,
       NULL,
       NULL};

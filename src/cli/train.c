@@ -157,10 +157,10 @@ int cli_train(int argc, char **argv) {
       "[DATA.h5...]",
       "Train an agent on the transitions of one or more datasets (HDF5, D4RL's layout).\v"
       "Examples:\n"
-      "  bfm train walker.h5 --preset small --steps 20k -o runs/walker\n"
+      "  bfm train mood.h5 --eval-every 30k --steps 300k -o runs/walker\n"
+      "  bfm train --resume --steps 1M -o runs/walker\n"
       "  bfm train a.h5 b.h5 --algo fb-aw --beta 5 --seeds 5 -o runs/five\n"
-      "  bfm train walker.h5 --eval-every 30k --eval-tasks in -o runs/seen\n"
-      "  bfm train --resume -o runs/walker --steps 2M\n",
+      "  bfm train point_mass.h5 --preset small --batch 256 --steps 5k -o runs/small\n",
       children,
       help_of_train,
       NULL};

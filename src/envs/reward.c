@@ -208,7 +208,8 @@ static const Function functions[] = {
 static const struct {
   const char *name;
   double value;
-} constants[] = {{"pi", M_PI}, {"inf", INFINITY}};
+  const char *help;
+} constants[] = {{"pi", M_PI, "3.14159…, half a turn (rad)"}, {"inf", INFINITY, "infinity"}};
 
 #define COUNT(table) ((int)(sizeof(table) / sizeof *(table)))
 
@@ -218,7 +219,7 @@ void reward_help(FILE *out) {
     fprintf(out, "%-24s%s\n", functions[i].name, functions[i].help);
   }
   for (int i = 0; i < COUNT(constants); i++) {
-    fprintf(out, "%-24s%.15g\n", constants[i].name, constants[i].value);
+    fprintf(out, "%-24s%s\n", constants[i].name, constants[i].help);
   }
 }
 
