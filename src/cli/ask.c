@@ -117,10 +117,8 @@ static int check_word(const char *word, const char *path) {
     if (!strcmp(words[i], word)) return BFM_OK;
     nearest_try(&nearest, words[i]);
   }
-  return bfm_fail(BFM_BAD_ARGUMENT,
-                  "%s: a goal has qpos, qvel and act, or obs, not \"%.64s\"%s%s%s", path, word,
-                  nearest.best ? "; did you mean " : "", nearest.best ? nearest.best : "",
-                  nearest.best ? "?" : "");
+  return bfm_fail(BFM_BAD_ARGUMENT, "%s: a goal has qpos, qvel and act, or obs, not \"%.64s\"%s",
+                  path, word, nearest_say(&nearest, ""));
 }
 
 int ask_check_goal(const cJSON *goal, const char *path) {

@@ -59,13 +59,8 @@ static int unknown_command(const char *name) {
   Nearest nearest = {.word = name};
   for (int i = 0; i < COMMAND_COUNT; i++) nearest_try(&nearest, commands[i].name);
   nearest_try(&nearest, "help");
-  if (nearest.best) {
-    bfm_fail(BFM_BAD_ARGUMENT, "there is no command \"%.64s\"; did you mean %s?", name,
-             nearest.best);
-  } else {
-    bfm_fail(BFM_BAD_ARGUMENT, "there is no command \"%.64s\"; bfm --help lists them", name);
-  }
-  return cli_fail(BFM_BAD_ARGUMENT);
+  return cli_fail(bfm_fail(BFM_BAD_ARGUMENT, "there is no command \"%.64s\"%s", name,
+                           nearest_say(&nearest, "; bfm --help lists them")));
 }
 
 static int run_command(const Command *command, int argc, char **argv) {

@@ -140,9 +140,8 @@ static int act(Arguments *a) {
   while (i < ACTION_COUNT && strcmp(actions[i].name, a->action))
     nearest_try(&nearest, actions[i++].name);
   if (i == ACTION_COUNT) {
-    return bfm_fail(BFM_BAD_ARGUMENT, "\"%.64s\" is not list, run, show or plot%s%s%s", a->action,
-                    nearest.best ? "; did you mean " : "", nearest.best ? nearest.best : "",
-                    nearest.best ? "?" : "");
+    return bfm_fail(BFM_BAD_ARGUMENT, "\"%.64s\" is not list, run, show or plot%s", a->action,
+                    nearest_say(&nearest, ""));
   }
   if (a->table_name) TRY(paper_table_find(&a->table, a->table_name));
   if (!a->table && actions[i].needs_table) {

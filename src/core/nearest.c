@@ -4,6 +4,7 @@
 #include "core/nearest.h"
 
 #include <ctype.h>
+#include <stdio.h>
 #include <string.h>
 
 #define MAX_LENGTH 64
@@ -40,4 +41,10 @@ void nearest_try(Nearest *n, const char *candidate) {
     n->best = candidate;
     n->distance = distance;
   }
+}
+
+const char *nearest_say(Nearest *n, const char *otherwise) {
+  if (!n->best) return otherwise;
+  snprintf(n->said, sizeof n->said, "; did you mean %s?", n->best);
+  return n->said;
 }

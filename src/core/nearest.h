@@ -7,9 +7,13 @@ typedef struct {
   const char *word;  // what was typed
   const char *best;  // the closest candidate so far, NULL while none is close
   int distance;
+  char said[96];
 } Nearest;
 
 // Nearest n = {.word = typed}; nearest_try(&n, candidate) for each candidate; then read n.best
 void nearest_try(Nearest *n, const char *candidate);
+
+// the end of a refusal: "; did you mean best?", or what to say where none is close
+const char *nearest_say(Nearest *n, const char *otherwise);
 
 #endif

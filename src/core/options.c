@@ -114,9 +114,8 @@ static int set_choice(const Option *option, void *field, const char *text) {
   snprintf(words, sizeof words, "%s", option->choices);
   Nearest nearest = {.word = text};
   for (char *word; (word = strsep(&rest, "|"));) nearest_try(&nearest, word);
-  return bfm_fail(BFM_BAD_ARGUMENT, "%s is \"%.64s\", but must be one of %s%s%s%s", option->name,
-                  text, option->choices, nearest.best ? "; did you mean " : "",
-                  nearest.best ? nearest.best : "", nearest.best ? "?" : "");
+  return bfm_fail(BFM_BAD_ARGUMENT, "%s is \"%.64s\", but must be one of %s%s", option->name, text,
+                  option->choices, nearest_say(&nearest, ""));
 }
 
 static int set_bool(const Option *option, void *field, const char *text) {
@@ -213,11 +212,8 @@ static int find_or_fail(const Option *table, const char *name, const Option **op
 
   Nearest nearest = {.word = name};
   for (const Option *o = table; o->name; o++) nearest_try(&nearest, o->name);
-  if (nearest.best) {
-    return bfm_fail(BFM_BAD_ARGUMENT, "there is no option \"%.64s\"; did you mean %s?", name,
-                    nearest.best);
-  }
-  return bfm_fail(BFM_BAD_ARGUMENT, "there is no option \"%.64s\"", name);
+  return bfm_fail(BFM_BAD_ARGUMENT, "there is no option \"%.64s\"%s", name,
+                  nearest_say(&nearest, ""));
 }
 
 int options_set(const Option *table, void *fields, const char *name, const char *text) {

@@ -161,11 +161,8 @@ int paper_table_find(const PaperTable **table, const char *name) {
     nearest_try(&nearest, tables[i].name);
   }
   *table = NULL;
-  if (nearest.best) {
-    return bfm_fail(BFM_BAD_ARGUMENT, "there is no table \"%.64s\"; did you mean %s?", name,
-                    nearest.best);
-  }
-  return bfm_fail(BFM_BAD_ARGUMENT, "there is no table \"%.64s\"; bfm paper list shows them", name);
+  return bfm_fail(BFM_BAD_ARGUMENT, "there is no table \"%.64s\"%s", name,
+                  nearest_say(&nearest, "; bfm paper list shows them"));
 }
 
 const PaperMethod *paper_method_at(const PaperTable *table, int index) {
