@@ -17,6 +17,11 @@ int cli_fail(int status) {
   return status == BFM_INTERRUPTED ? 128 + cli_stop : status;
 }
 
+int cli_has_suffix(const char *path, const char *suffix) {
+  size_t a = strlen(path), b = strlen(suffix);
+  return a > b && !strcmp(path + a - b, suffix);
+}
+
 void cli_print_json(const cJSON *value) {
   char *text = cJSON_PrintUnformatted(value);
   if (text) puts(text);

@@ -36,6 +36,9 @@ int cli_bench(int argc, char **argv);
 // shells expect
 int cli_fail(int status);
 
+// whether a file's name ends in ".png"
+int cli_has_suffix(const char *path, const char *suffix);
+
 // a JSON value as one line, for programs
 void cli_print_json(const cJSON *value);
 

@@ -207,11 +207,6 @@ static int safetensors_info(const char *path, cJSON *info) {
 
 typedef int Info(const char *path, cJSON *info);
 
-static int has_suffix(const char *path, const char *suffix) {
-  const char *dot = strrchr(path, '.');
-  return dot && !strcmp(dot, suffix);
-}
-
 // what a regular file is, by its first bytes, or by its name where these do not tell
 static Info *info_of(const char *path) {
   static const char hdf5[8] = "\x89HDF\r\n\x1a\n";
@@ -219,10 +214,10 @@ static Info *info_of(const char *path) {
   FILE *file = fopen(path, "rb");
   size_t n = file ? fread(head, 1, sizeof head, file) : 0;
   if (file) fclose(file);
-  if (!memcmp(head, hdf5, sizeof head) || has_suffix(path, ".npz")) return dataset_info;
+  if (!memcmp(head, hdf5, sizeof head) || cli_has_suffix(path, ".npz")) return dataset_info;
   // the first number of a safetensors file may look like a brace, with zeros behind it
   if (*head == '{' && !memchr(head, 0, n)) return records_info;
-  if (has_suffix(path, ".json") || has_suffix(path, ".jsonl")) return records_info;
+  if (cli_has_suffix(path, ".json") || cli_has_suffix(path, ".jsonl")) return records_info;
   return safetensors_info;
 }
 

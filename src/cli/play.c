@@ -146,17 +146,12 @@ static int each(void *context, int64_t done, int64_t total) {
   return cli_stop;
 }
 
-static int has_suffix(const char *path, const char *suffix) {
-  size_t a = strlen(path), b = strlen(suffix);
-  return a > b && !strcmp(path + a - b, suffix);
-}
-
 static int draw(Episode *e) {
   const Arguments *a = e->arguments;
   const PlayOptions *o = &a->options;
   char title[256] = "";
   if (e->score) snprintf(title, sizeof title, "%.200s: return %.1f", e->score, return_of(e));
-  int strip = has_suffix(a->path, ".png");
+  int strip = cli_has_suffix(a->path, ".png");
   int width = o->width ? (int)o->width : strip ? 240 : 480;
   Film film = {.world = e->world,
                .count = e->count,
@@ -244,7 +239,7 @@ static int play(Episode *e) {
 }
 
 static int run(const Arguments *a) {
-  if (!a->path || !(has_suffix(a->path, ".png") || has_suffix(a->path, ".mp4"))) {
+  if (!a->path || !(cli_has_suffix(a->path, ".png") || cli_has_suffix(a->path, ".mp4"))) {
     return bfm_fail(BFM_BAD_ARGUMENT, "name the file to write: -o film.mp4 or -o strip.png%s%s",
                     a->path ? ", not " : "", a->path ? a->path : "");
   }

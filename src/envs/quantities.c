@@ -437,43 +437,36 @@ static int fail_ambiguous(const char *name, const Kind *a, const Kind *b) {
                   b->prefix, a->prefix, name, b->prefix, name);
 }
 
-int quantity_find(Quantity *q, const mjModel *m, const char *name) {
-  memset(q, 0, sizeof *q);
+static int is_name(const char *name, const char *text, size_t length) {
+  return strlen(name) == length && !strncmp(name, text, length);
+}
 
-  // an explicit kind, "joint:bthigh"
-  const char *colon = strchr(name, ':');
-  const char *object = colon ? colon + 1 : name;
-  size_t length = strcspn(object, ".");
-  const char *part = object[length] ? object + length + 1 : "";
-  if (object[length] && !part[0]) return QUANTITY_UNKNOWN;
+// the robot's centre of mass and angular momentum
+static int robot_find(Quantity *q, const mjModel *m, const char *name) {
+  if (part_find(q, BODY, robot_body(m), name)) return BFM_OK;
+  return bfm_fail(BFM_BAD_ARGUMENT,
+                  "'%s' is none of com.x com.y com.z com.vx com.vy com.vz "
+                  "angmom.x angmom.y angmom.z",
+                  name);
+}
 
-  // the robot's centre of mass and angular momentum, whole arrays
-  if (!colon &&
-      ((length == 3 && !strncmp(name, "com", 3)) || (length == 6 && !strncmp(name, "angmom", 6)))) {
-    if (part_find(q, BODY, robot_body(m), name)) return BFM_OK;
-    return bfm_fail(BFM_BAD_ARGUMENT,
-                    "'%s' is none of com.x com.y com.z com.vx com.vy com.vz "
-                    "angmom.x angmom.y angmom.z",
-                    name);
-  }
-  for (int i = 0; i < COUNT(arrays) && !colon; i++) {
-    if (strlen(arrays[i].name) != length || strncmp(name, arrays[i].name, length)) continue;
-    QuantitySource source = {read_array, ARRAY, i, array_size(m, i), arrays[i].needs};
-    if (counted_find(q, source, part)) return BFM_OK;
-    return bfm_fail(BFM_BAD_ARGUMENT, "'%s' has numbers .0 to .%d, not '%s'", arrays[i].name,
-                    source.size - 1, part);
-  }
+// numbers of a whole array
+static int array_find(Quantity *q, const mjModel *m, int array, const char *part) {
+  QuantitySource source = {read_array, ARRAY, array, array_size(m, array), arrays[array].needs};
+  if (counted_find(q, source, part)) return BFM_OK;
+  return bfm_fail(BFM_BAD_ARGUMENT, "'%s' has numbers .0 to .%d, not '%s'", arrays[array].name,
+                  source.size - 1, part);
+}
 
-  // the first kind that has such an object with such a part
+// the first kind that has such an object with such a part; prefix: the kind alone that may, or NULL
+static int kinds_find(Quantity *q, const mjModel *m, const char *prefix, const char *object,
+                      const char *part) {
   const Kind *found = NULL, *closest = NULL;
   int closest_id = -1;
   for (int i = 0; i < COUNT(kinds); i++) {
     const Kind *kind = &kinds[i];
-    if (colon && (strlen(kind->prefix) != (size_t)(colon - name) ||
-                  strncmp(kind->prefix, name, colon - name))) {
-      continue;
-    }
-    int id = object_find(m, kind, object, length);
+    if (prefix && !is_name(kind->prefix, prefix, strcspn(prefix, ":"))) continue;
+    int id = object_find(m, kind, object, strcspn(object, "."));
     if (id < 0) continue;
     if (!closest) closest = kind, closest_id = id;
 
@@ -489,6 +482,25 @@ int quantity_find(Quantity *q, const mjModel *m, const char *name) {
   }
   if (found) return BFM_OK;
   return closest ? fail_part(m, closest, closest_id, part) : QUANTITY_UNKNOWN;
+}
+
+int quantity_find(Quantity *q, const mjModel *m, const char *name) {
+  memset(q, 0, sizeof *q);
+
+  // an explicit kind, "joint:bthigh"
+  const char *colon = strchr(name, ':'), *object = colon ? colon + 1 : name;
+  size_t length = strcspn(object, ".");
+  const char *part = object[length] ? object + length + 1 : "";
+  if (object[length] && !part[0]) return QUANTITY_UNKNOWN;
+  if (colon) return kinds_find(q, m, name, object, part);
+
+  if (is_name("com", name, length) || is_name("angmom", name, length)) {
+    return robot_find(q, m, name);
+  }
+  for (int i = 0; i < COUNT(arrays); i++) {
+    if (is_name(arrays[i].name, name, length)) return array_find(q, m, i, part);
+  }
+  return kinds_find(q, m, NULL, object, part);
 }
 
 // ---------------------------------- listing ------------------------------------------------------
