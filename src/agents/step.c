@@ -131,6 +131,12 @@ static void baseline_forward(bfm_agent *a) {
   }
 }
 
+static void baseline_backward(bfm_agent *a) {
+  const Pass rows = {.rows = a->N, .lane = 1, .side = 1 + SIDE};
+  net_backward(a->ops, &a->net[NET_U], a->online[NET_U], &a->tape[NET_U], a->du, rows, 0);
+  net_backward(a->ops, &a->net[NET_V], a->online[NET_V], &a->tape[NET_V], a->dv, rows, 0);
+}
+
 static void b_backward(bfm_agent *a) {
   Ops *ops = a->ops;
   const Tape *tape = &a->tape[NET_B];
@@ -164,13 +170,31 @@ static void update(bfm_agent *a, int64_t first, int64_t end, const int64_t *step
                          .tau = (float)a->config.polyak});
 }
 
+// F's gradients and its update: the trunk's parameters, then the branches'
+static void forward_learn(bfm_agent *a) {
+  Ops *ops = a->ops;
+  const Net *f = &a->net[NET_F];
+  const Tape *tape = &a->tape[NET_F];
+  const Pass rows = {.rows = a->N, .side = SIDE};
+  int64_t trunk = a->first[NET_F] + f->trunk[0].weight;
+  net_backward_trunk(ops, f, a->online[NET_F], tape, a->df, rows);
+  ops->fork(ops, UPDATE);
+  ops->lane(ops, SIDE);
+  ops->fork(ops, UPDATE);  // the weights' gradients come from here, the biases' from lane 0
+  ops->lane(ops, UPDATE);
+  update(a, trunk, a->first[NET_B], a->step_f);
+  ops->lane(ops, 0);
+  net_backward_branches(ops, f, a->online[NET_F], tape, rows, 0);
+  ops->fork(ops, UPDATE);
+  ops->lane(ops, UPDATE);
+  update(a, a->first[NET_F], trunk, a->step_f);
+  ops->lane(ops, 0);
+}
+
 // A network is updated as soon as its gradients are there: no loss looks at it again in this step.
 void agent_learn(bfm_agent *a) {
   Ops *ops = a->ops;
-  const Net *f = &a->net[NET_F];
-  const Pass rows = {.rows = a->N, .side = SIDE};
   const Pass pi_rows = {.rows = a->N, .lane = 2, .side = 2 + SIDE};
-  const Pass b_rows = {.rows = a->N, .lane = 1, .side = 1 + SIDE};
 
   // after F's last update
   ops->fork(ops, UPDATE);
@@ -224,26 +248,12 @@ void agent_learn(bfm_agent *a) {
   if (!a->laplacian) fb_features_grad(a);
   ortho_loss(a);
   b_backward(a);
-  if (a->config.mbar) {
-    net_backward(ops, &a->net[NET_U], a->online[NET_U], &a->tape[NET_U], a->du, b_rows, 0);
-    net_backward(ops, &a->net[NET_V], a->online[NET_V], &a->tape[NET_V], a->dv, b_rows, 0);
-  }
+  if (a->config.mbar) baseline_backward(a);
   update(a, a->first[NET_B], a->first[NET_B] + a->net[NET_B].count, a->step_device);
   if (a->config.mbar) update(a, a->first[NET_U], a->target_count, a->step_device);
   ops->lane(ops, 0);
 
-  net_backward_trunk(ops, f, a->online[NET_F], &a->tape[NET_F], a->df, rows);
-  ops->fork(ops, UPDATE);
-  ops->lane(ops, SIDE);
-  ops->fork(ops, UPDATE);  // the weights' gradients come from here, the biases' from lane 0
-  ops->lane(ops, UPDATE);
-  update(a, a->first[NET_F] + f->trunk[0].weight, a->first[NET_B], a->step_f);
-  ops->lane(ops, 0);
-  net_backward_branches(ops, f, a->online[NET_F], &a->tape[NET_F], rows, 0);
-  ops->fork(ops, UPDATE);
-  ops->lane(ops, UPDATE);
-  update(a, a->first[NET_F], a->first[NET_F] + f->trunk[0].weight, a->step_f);
-  ops->lane(ops, 0);
+  forward_learn(a);
 
   // π and B are new before the next step, F perhaps later
   for (int lane = 1; lane <= 2; lane++) ops->join(ops, lane);
