@@ -1,5 +1,5 @@
-// bfm bias: whether models earn what they predict. Along episodes, the rewards less B(s, z)ᵀz are added
-// up, for the paper's figure; models that differ in their seed's number alone are one curve.
+// bfm bias: whether models earn what they predict. Along episodes, the rewards less B(s, z)ᵀz are
+// added up, for the paper's figure; models that differ in their seed's number alone are one curve.
 
 #include <ctype.h>
 #include <limits.h>

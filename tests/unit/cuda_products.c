@@ -1,5 +1,5 @@
-// Products, on a GPU against the CPU: layouts, types, epilogues, shared operands, sums over rows; and
-// the choices of kernels that are kept on disk.
+// Products, on a GPU against the CPU: layouts, types, epilogues, shared operands, sums over rows;
+// and the choices of kernels that are kept on disk.
 
 #define _GNU_SOURCE
 #include "cuda_tests.h"

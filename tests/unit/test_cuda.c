@@ -1,6 +1,6 @@
 // The CUDA backend against the CPU's: every operation on the same random inputs, odd sizes too,
-// then lanes and graphs, then whole steps, in the files cuda_*.c. Skipped, and said so, where no GPU
-// answers.
+// then lanes and graphs, then whole steps, in the files cuda_*.c. Skipped, and said so, where no
+// GPU answers.
 
 #define _GNU_SOURCE
 #include <setjmp.h>
