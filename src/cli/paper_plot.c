@@ -8,7 +8,6 @@
 
 #include "cli/paper_show.h"
 #include "core/progress.h"
-#include "envs/tasks.h"
 #include "view/plot.h"
 
 #define MAX_PANELS 16
@@ -26,23 +25,6 @@ typedef struct {
   int count;
 } Panel;
 
-// the paper's number of a group of tasks; where it has none, the mean over them if all are there
-static double theirs(const PaperBoth *both, const PaperCell *cell, const char *group, double *std) {
-  const PaperNumber *paper = paper_number(&both->numbers, cell, group);
-  *std = paper ? paper->std : NAN;
-  if (paper) return paper->mean;
-  double sum = 0;
-  int count = 0;
-  const Task *task;
-  for (int i = 0; (task = task_at(cell->domain, i)); i++) {
-    if (!paper_in_group(cell, task, group)) continue;
-    paper = paper_number(&both->numbers, cell, task->name);
-    sum += paper ? paper->mean : NAN;
-    count++;
-  }
-  return count ? sum / count : NAN;
-}
-
 // method number k of a panel, when either has a number for it
 static void add_bars(const PaperBoth *both, const PaperCell *cell, Panel *panel) {
   int k = panel->count, any = 0;
@@ -55,7 +37,7 @@ static void add_bars(const PaperBoth *both, const PaperCell *cell, Panel *panel)
     *value = *spread = NAN;
     PaperOurs ours;
     if (i % 2) {
-      *value = theirs(both, cell, group, spread);
+      *value = paper_value(&both->numbers, cell, group, spread);
     } else if (paper_ours(&both->ledger, cell, group, &ours)) {
       *value = ours.mean;
       *spread = ours.std;

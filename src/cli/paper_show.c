@@ -72,16 +72,24 @@ typedef struct {
   int means;           // whether rows of groups are there
 } Show;
 
-// the rows of a block: its tasks, then the means of groups where there are several; NULL after them
-static const char *row_at(const char *domain, int i) {
-  static const char *const groups[] = {"in", "new", "all", NULL};
+static int group_size(const PaperCell *cell, const char *group) {
   const Task *task;
-  int tasks = 0;
-  for (int k = 0; (task = task_at(domain, k)); k++) {
-    if (task->kind == TASK_PROMPT) continue;
-    if (tasks++ == i) return task->name;
+  int size = 0;
+  for (int i = 0; (task = task_at(cell->domain, i)); i++) size += paper_in_group(cell, task, group);
+  return size;
+}
+
+// the rows of a cell's block: tasks, then means over groups of several; NULL after the last
+static const char *row_at(const PaperCell *cell, int i) {
+  static const char *const groups[] = {"in", "new", "all"};
+  const Task *task;
+  for (int k = 0; (task = task_at(cell->domain, k)); k++) {
+    if (paper_in_group(cell, task, "all") && i-- == 0) return task->name;
   }
-  return tasks > 1 ? groups[i - tasks] : NULL;
+  for (int k = 0; k < 3; k++) {
+    if (group_size(cell, groups[k]) > 1 && i-- == 0) return groups[k];
+  }
+  return NULL;
 }
 
 // the columns of the block whose cells begin at number *i, which then is that of the next block's
@@ -95,7 +103,7 @@ static int find_columns(Show *s, int *i, Column *columns) {
     if (!paper_cell_matches(&cell, both->settings->filter) || count == MAX_COLUMNS) continue;
     Column column = {.cell = cell};
     const char *row;
-    for (int k = 0; (row = row_at(cell.domain, k)); k++) {
+    for (int k = 0; (row = row_at(&cell, k)); k++) {
       PaperOurs ours;
       int there = paper_ours(&both->ledger, &cell, row, &ours);
       int theirs = paper_number(&both->numbers, &cell, row) != NULL;
@@ -137,7 +145,7 @@ static void print_json(const PaperCell *cell, const char *task, const PaperNumbe
 
 static void print_block_json(Show *s, const Column *columns, int count) {
   const char *row;
-  for (int i = 0; (row = row_at(columns->cell.domain, i)); i++) {
+  for (int i = 0; (row = row_at(&columns->cell, i)); i++) {
     for (int k = 0; k < count; k++) {
       const PaperCell *cell = &columns[k].cell;
       const PaperNumber *paper = paper_number(&s->both.numbers, cell, row);
@@ -189,9 +197,9 @@ static void print_ours(Show *s, const PaperCell *cell, const char *row) {
 }
 
 static void print_paper(const Show *s, const PaperCell *cell, const char *row) {
-  const PaperNumber *paper = paper_number(&s->both.numbers, cell, row);
-  if (paper) {
-    printf("%*.0f", PAPER_WIDTH, paper->mean);
+  double std, mean = paper_value(&s->both.numbers, cell, row, &std);
+  if (isfinite(mean)) {
+    printf("%*.0f", PAPER_WIDTH, mean);
   } else {
     printf("%*s", PAPER_WIDTH, "");
   }
@@ -199,8 +207,9 @@ static void print_paper(const Show *s, const PaperCell *cell, const char *row) {
 
 static int is_empty(const Show *s, const Column *columns, int count, const char *row) {
   PaperOurs ours;
+  double std;
   for (int k = 0; k < count; k++) {
-    if (paper_number(&s->both.numbers, &columns[k].cell, row)) return 0;
+    if (isfinite(paper_value(&s->both.numbers, &columns[k].cell, row, &std))) return 0;
     if (paper_ours(&s->both.ledger, &columns[k].cell, row, &ours)) return 0;
   }
   return 1;
@@ -209,7 +218,7 @@ static int is_empty(const Show *s, const Column *columns, int count, const char 
 static void print_block(Show *s, const Column *columns, int count) {
   print_heading(columns, count);
   const char *row;
-  for (int i = 0; (row = row_at(columns->cell.domain, i)); i++) {
+  for (int i = 0; (row = row_at(&columns->cell, i)); i++) {
     if (is_empty(s, columns, count, row)) continue;
     s->means |= !task_find(columns->cell.domain, row);
     printf("%-*s", NAME_WIDTH, row);

@@ -3,7 +3,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "envs/tasks.h"
 #include "paper/paper.h"
 
 #define MAX_SEEDS 64
@@ -39,14 +38,6 @@ static const LedgerLine *best_line(const Ledger *ledger, const PaperCell *cell) 
     if (is_ours(line, cell) && (!best || is_better(ledger, cell, line, best))) best = line;
   }
   return best;
-}
-
-int paper_in_group(const PaperCell *cell, const Task *task, const char *group) {
-  if (task->kind == TASK_PROMPT) return 0;
-  // a dataset of D4RL's kitchen has the name of the task it was made for
-  int kitchen = !strcmp(cell->domain, "kitchen");
-  int known = kitchen ? !strcmp(cell->data + 5, task->name) : task->kind == TASK_KNOWN;
-  return !strcmp(group, "all") || !strcmp(group, known ? "in" : "new");
 }
 
 // a task's return, or the mean of a group's; NaN: not all are there

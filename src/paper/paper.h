@@ -62,9 +62,12 @@ void paper_numbers_free(PaperNumbers *numbers);
 // task may be a group: "in", "new" or "all"; NULL: the paper has none
 const PaperNumber *paper_number(const PaperNumbers *numbers, const PaperCell *cell,
                                 const char *task);
-
 // whether a task is of a group, for the data of a cell
 int paper_in_group(const PaperCell *cell, const Task *task, const char *group);
+// the paper's mean and std; of a group that it has none for, the mean of its tasks where all are
+// there. NaN: none
+double paper_value(const PaperNumbers *numbers, const PaperCell *cell, const char *task,
+                   double *std);
 
 // a return as the table has it: D4RL's normalized by the paper's references, others as they are
 double paper_score(const PaperCell *cell, const char *task, double value);

@@ -325,6 +325,30 @@ const PaperNumber *paper_number(const PaperNumbers *all, const PaperCell *cell, 
   return NULL;
 }
 
+int paper_in_group(const PaperCell *cell, const Task *task, const char *group) {
+  if (task->kind == TASK_PROMPT) return 0;
+  // a dataset of D4RL's kitchen has the name of the task it was made for
+  int kitchen = !strcmp(cell->domain, "kitchen");
+  int known = kitchen ? !strcmp(cell->data + 5, task->name) : task->kind == TASK_KNOWN;
+  return !strcmp(group, "all") || !strcmp(group, known ? "in" : "new");
+}
+
+double paper_value(const PaperNumbers *all, const PaperCell *cell, const char *task, double *std) {
+  const PaperNumber *number = paper_number(all, cell, task);
+  *std = number ? number->std : NAN;
+  if (number) return number->mean;
+  double sum = 0;
+  int count = 0;
+  const Task *one;
+  for (int i = 0; (one = task_at(cell->domain, i)); i++) {
+    if (!paper_in_group(cell, one, task)) continue;
+    number = paper_number(all, cell, one->name);
+    sum += number ? number->mean : NAN;
+    count++;
+  }
+  return count ? sum / count : NAN;
+}
+
 double paper_score(const PaperCell *cell, const char *task, double value) {
   double score = d4rl_score(cell->domain, task, value);
   return isnan(score) ? value : score;

@@ -171,6 +171,12 @@ def test_d4rl_is_normalized(tmp_path, table, cell, returns):
     assert run("paper", "plot", table, "--results", results).returncode == 0
 
 
+def test_means_that_the_paper_has_not_are_those_of_its_tasks():
+  text = run("paper", "show", "jaco-128", "--filter", "FB", cwd=ROOT).stdout.splitlines()
+  means = {row: line.split()[-1] for line in text for row in ("in", "new") if line.startswith(row + " ")}
+  assert means == {"in": "39", "new": "27"}
+
+
 def test_what_has_no_numbers_takes_no_room(tmp_path):
   shutil.copytree(ROOT / "results" / "paper", tmp_path / "paper")
   text = run("paper", "show", "kitchen", "--results", tmp_path).stdout
