@@ -12,23 +12,30 @@ static int is_ours(const LedgerLine *line, const PaperCell *cell) {
   return !strcmp(line->run, cell->run) && (line->es > 0) == cell->method->es;
 }
 
+static int is_same_run(const LedgerLine *a, const LedgerLine *b, const PaperCell *cell) {
+  return is_ours(a, cell) && is_ours(b, cell) && a->steps == b->steps && !strcmp(a->more, b->more);
+}
+
 // as many seeds as the ledger has of a line's run, made with its steps and options
 static int seeds_of(const Ledger *ledger, const PaperCell *cell, const LedgerLine *line) {
   int count = 0;
   for (int i = 0; i < ledger->count; i++) {
     const LedgerLine *other = &ledger->lines[i];
-    count +=
-        is_ours(other, cell) && other->steps == line->steps && !strcmp(other->more, line->more);
+    int counted = 0;
+    for (int k = 0; k < i; k++) {
+      const LedgerLine *earlier = &ledger->lines[k];
+      counted |= earlier->seed == other->seed && is_same_run(earlier, line, cell);
+    }
+    count += !counted && is_same_run(other, line, cell);
   }
   return count;
 }
 
-// the table's own options come first, then more seeds, then more steps
+// the table's own options come first, then the most steps of all seeds together
 static int is_better(const Ledger *ledger, const PaperCell *cell, const LedgerLine *a,
                      const LedgerLine *b) {
   if (!*a->more != !*b->more) return !*a->more;
-  int difference = seeds_of(ledger, cell, a) - seeds_of(ledger, cell, b);
-  return difference ? difference > 0 : a->steps > b->steps;
+  return a->steps * seeds_of(ledger, cell, a) > b->steps * seeds_of(ledger, cell, b);
 }
 
 static const LedgerLine *best_line(const Ledger *ledger, const PaperCell *cell) {
