@@ -13,7 +13,6 @@
 #include "core/progress.h"
 #include "core/rng.h"
 #include "data/dataset.h"
-#include "data/hdf5.h"
 #include "data/safetensors.h"
 #include "envs/domain.h"
 #include "envs/tasks.h"
@@ -374,24 +373,13 @@ int crew_add(Crew *c, const Moment *m) {
 
 // ---------------------------------- remembering --------------------------------------------------
 
-static int read_steps(const char *path, int64_t rows, double **steps) {
-  hid_t file;
-  *steps = malloc((size_t)rows * sizeof **steps);
-  if (!*steps) return bfm_fail(BFM_NO_MEMORY, "no memory for %" PRId64 " rows", rows);
-  TRY(hdf5_open(&file, path));
-  int status = hdf5_read_doubles(file, "infos/step", rows, 1, *steps);
-  H5Fclose(file);
-  return status;
-}
-
 // row numbers of the dataset by control step and environment, [slots, n]; -1: not there
-static int64_t *index_rows(const double *steps, int64_t rows, int64_t first, int64_t slots,
-                           int64_t n) {
+static int64_t *index_rows(const Dataset *data, int64_t first, int64_t slots, int64_t n) {
   int64_t *index = malloc((size_t)(slots * n) * sizeof *index);
   for (int64_t k = 0; index && k < slots * n; k++) index[k] = -1;
-  for (int64_t i = 0; index && i < rows; i++) {
-    int64_t k = (int64_t)steps[i] - first * n;
-    if (k >= 0 && k < slots * n) index[k] = i;
+  for (int64_t i = 0; index && i < data->count; i++) {
+    int64_t step = data->step[i];
+    if (step >= first * n && step - first * n < slots * n) index[step - first * n] = i;
   }
   return index;
 }
@@ -420,14 +408,20 @@ static int add_slots(Crew *c, const Dataset *data, const int64_t *index, int64_t
   return BFM_OK;
 }
 
-static int remember(Crew *c, const Dataset *data, const double *steps) {
+static int remember(Crew *c, const Dataset *data, const char *path) {
   int64_t n = c->sizes.count, last = 0, slots = data->count / n + 1;
-  for (int64_t i = 0; i < data->count; i++) last = fmax((double)last, steps[i]);
+  if (!data->step || !data->rewards) {
+    return bfm_fail(BFM_BAD_FILE, "%s: there is no dataset \"%s\"", path,
+                    data->step ? "rewards" : "infos/step");
+  }
+  for (int64_t i = 0; i < data->count; i++) {
+    if (data->step[i] > last) last = data->step[i];
+  }
   // gaps that kills left make the numbers run ahead of the rows
-  int64_t first = last / n + 1 - 2 * slots;
+  int64_t first = last / n - 2 * slots + 1;
   if (first < 0) first = 0;
-  slots = last / n + 1 - first;
-  int64_t *index = index_rows(steps, data->count, first, slots, n);
+  slots = last / n - first + 1;
+  int64_t *index = index_rows(data, first, slots, n);
   if (!index) return bfm_fail(BFM_NO_MEMORY, "no memory for %" PRId64 " rows", data->count);
   int status = add_slots(c, data, index, slots);
   free(index);
@@ -436,12 +430,9 @@ static int remember(Crew *c, const Dataset *data, const double *steps) {
 
 int crew_remember(Crew *c, const char *path) {
   Dataset data;
-  double *steps = NULL;
   if (!c->learner) return BFM_OK;
   TRY(dataset_read_all(&data, &path, 1));
-  int status = read_steps(path, data.count, &steps);
-  if (!status) status = remember(c, &data, steps);
-  free(steps);
+  int status = remember(c, &data, path);
   dataset_free(&data);
   return status;
 }
