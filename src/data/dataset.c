@@ -479,15 +479,22 @@ static int read_minari(Dataset *data, hid_t file, const char *first) {
   return BFM_OK;
 }
 
-static int read_hdf5(Dataset *data, const char *path, const char *first) {
-  hid_t file;
-  TRY(hdf5_open(&file, path));
+typedef struct {
+  Dataset *data;
+  const char *path, *first;
+} Hdf5Path;
+
+static int read_open(hid_t file, void *context) {
+  const Hdf5Path *p = context;
   int minari = hdf5_has(file, "episode_0") && !hdf5_has(file, "observations");
-  int64_t before = data->count;
-  int status = (minari ? read_minari : read_d4rl)(data, file, first);
-  if (!status && data->extras) status = take_all_notes(data, file, before);
-  H5Fclose(file);
-  return status ? bfm_fail_prefix(status, "%s: ", path) : BFM_OK;
+  int64_t before = p->data->count;
+  int status = (minari ? read_minari : read_d4rl)(p->data, file, p->first);
+  if (!status && p->data->extras) status = take_all_notes(p->data, file, before);
+  return status ? bfm_fail_prefix(status, "%s: ", p->path) : BFM_OK;
+}
+
+static int read_hdf5(Dataset *data, const char *path, const char *first) {
+  return hdf5_use(path, read_open, &(Hdf5Path){data, path, first});
 }
 
 // ---------------------------------- ExORL --------------------------------------------------------
@@ -708,9 +715,7 @@ static int read_files(Dataset *data, const char *const *paths, int path_count) {
 static int read_with(Dataset *data, const char *const *paths, int path_count, int extras) {
   *data = (Dataset){
       .extras = extras, .alone = path_count == 1, .parts = extras ? PARTS_ALL : PARTS_NEEDED};
-  Hdf5Errors errors = hdf5_silence();
   int status = read_files(data, paths, path_count);
-  hdf5_restore(errors);
   if (status) dataset_free(data);
   return status;
 }

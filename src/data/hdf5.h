@@ -23,8 +23,8 @@ typedef enum { COLUMN_F32, COLUMN_F64, COLUMN_I32, COLUMN_I64, COLUMN_BOOL } Col
 // as it is stored and held in memory, to be closed by the caller
 hid_t hdf5_type(ColumnType type);
 
-// for reading
-int hdf5_open(hid_t *file, const char *path);
+// open a file for `use`, which only reads it; done twice, first in a child that may crash on it
+int hdf5_use(const char *path, int (*use)(hid_t file, void *context), void *context);
 
 // whether the file has a dataset or group of this name
 int hdf5_has(hid_t file, const char *name);

@@ -145,17 +145,24 @@ static int locate_table(Writer *w, hid_t file, int i) {
   return BFM_OK;
 }
 
-// of the file under this name, which w->fd has open; notes: NULL, or those it has, to be freed
-static int locate(Writer *w, const char *name, Note **notes, int *note_count) {
-  hid_t file;
-  TRY(hdf5_open(&file, name));
+typedef struct {
+  Writer *writer;
+  Note *notes;  // to be freed
+  int note_count;
+} Found;
+
+static int locate_tables(hid_t file, void *context) {
+  Found *found = context;
+  Writer *w = found->writer;
   w->planned = hdf5_attribute_number(file, "planned_rows", 0);
   int status = BFM_OK;
   for (int i = 0; i < w->table_count && !status; i++) status = locate_table(w, file, i);
-  if (!status && notes) status = hdf5_notes(file, notes, note_count);
-  H5Fclose(file);
+  if (!status) status = hdf5_notes(file, &found->notes, &found->note_count);
   return status ? bfm_fail_prefix(status, "%s: ", w->path) : BFM_OK;
 }
+
+// in the file under this name, which the writer has open
+static int locate(Found *found, const char *name) { return hdf5_use(name, locate_tables, found); }
 
 // a lock dies with its process. The file may have been replaced while it was being opened
 static int open_locked(Writer *w, const char *name) {
@@ -245,7 +252,9 @@ static int make_file(Writer *w, const NewFile *file, int64_t planned, const Note
   TRY(check_room(w, file->fd, planned));
   TRY(lay_out(w, file->temporary, planned, notes, note_count));
   TRY(open_locked(w, file->temporary));
-  TRY(locate(w, file->temporary, NULL, NULL));
+  Found found = {.writer = w};
+  TRY(locate(&found, file->temporary));
+  free(found.notes);
   w->rows = w->shown = 0;
   return put_lengths(w);
 }
@@ -324,15 +333,15 @@ static int rewrite(Writer *w, int64_t planned, const Note *notes, int note_count
 }
 
 static int resume(Writer *w, int64_t planned) {
-  Note *notes = NULL;
-  int note_count = 0;
+  Found found = {.writer = w};
   TRY(open_locked(w, w->path));
-  TRY(locate(w, w->path, &notes, &note_count));
+  TRY(locate(&found, w->path));
   if (planned < w->rows) planned = w->rows;
   w->shown = w->rows > 0;
-  int status =
-      w->shown && planned == w->planned ? put_lengths(w) : rewrite(w, planned, notes, note_count);
-  free(notes);
+  int status = w->shown && planned == w->planned
+                   ? put_lengths(w)
+                   : rewrite(w, planned, found.notes, found.note_count);
+  free(found.notes);
   return status;
 }
 

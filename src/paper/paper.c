@@ -59,19 +59,23 @@ static void say(const PaperPlan *plan, const char *format, ...) {
 
 // ---------------------------------- data ---------------------------------------------------------
 
+typedef struct {
+  int64_t rows, planned;
+} Progress;
+
+static int read_progress(hid_t file, void *context) {
+  Progress *progress = context;
+  int64_t columns;
+  int axes;
+  progress->planned = hdf5_attribute_number(file, "planned_rows", 0);
+  return hdf5_shape(file, "rewards", &progress->rows, &columns, &axes);
+}
+
 // whether the file's collector was cut; 0 for files that are not ours
 static int is_cut(const char *path, int64_t enough) {
-  Hdf5Errors errors = hdf5_silence();
-  hid_t file;
-  int64_t rows = 0, columns, planned = 0;
-  int axes;
-  if (!hdf5_open(&file, path)) {
-    planned = hdf5_attribute_number(file, "planned_rows", 0);
-    if (hdf5_shape(file, "rewards", &rows, &columns, &axes)) rows = 0;
-    H5Fclose(file);
-  }
-  hdf5_restore(errors);
-  return rows < planned && rows < enough;
+  Progress progress = {0};
+  hdf5_use(path, read_progress, &progress);
+  return progress.rows < progress.planned && progress.rows < enough;
 }
 
 // another process may be collecting it

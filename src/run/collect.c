@@ -428,10 +428,9 @@ static int read_notes(Collection *c, hid_t file) {
 }
 
 // numbers of transitions go on behind the last one that is in the file
-static int read_last(Collection *c, hid_t file, int64_t *rows, int64_t *last) {
+static int read_last(hid_t file, int64_t *rows, int64_t *last) {
   int64_t columns;
   int axes;
-  *last = -1;
   TRY(hdf5_shape(file, "infos/step", rows, &columns, &axes));
   double *steps = malloc((size_t)(*rows + 1) * sizeof *steps);
   if (!steps) return bfm_fail(BFM_NO_MEMORY, "no memory for %" PRId64 " rows", *rows);
@@ -440,24 +439,24 @@ static int read_last(Collection *c, hid_t file, int64_t *rows, int64_t *last) {
     if (steps[i] > (double)*last) *last = (int64_t)steps[i];
   }
   free(steps);
-  return status ? bfm_fail_prefix(status, "%s: ", c->plan.path) : BFM_OK;
-}
-
-static int look_into(Collection *c, int64_t *rows, int64_t *last) {
-  hid_t file;
-  TRY(hdf5_open(&file, c->plan.path));
-  int status = read_notes(c, file);
-  if (!status) status = read_last(c, file, rows, last);
-  H5Fclose(file);
   return status;
 }
 
+typedef struct {
+  Collection *collection;
+  int64_t rows, last;
+} Begun;
+
+static int look_into(hid_t file, void *context) {
+  Begun *begun = context;
+  TRY(read_notes(begun->collection, file));
+  int status = read_last(file, &begun->rows, &begun->last);
+  return status ? bfm_fail_prefix(status, "%s: ", begun->collection->plan.path) : BFM_OK;
+}
+
 static int open_resumed(Collection *c) {
-  int64_t rows = 0, last = -1;
-  Hdf5Errors errors = hdf5_silence();
-  int status = look_into(c, &rows, &last);
-  hdf5_restore(errors);
-  if (status) return status;
+  Begun begun = {.collection = c, .last = -1};
+  TRY(hdf5_use(c->plan.path, look_into, &begun));
   int64_t envs = c->options.envs;
   TRY(options_from_json(collect_options(), &c->options, c->plan.given));
   TRY(crew_choose(&c->crew, c->env_name, &c->options, 1));
@@ -469,16 +468,16 @@ static int open_resumed(Collection *c) {
   }
 
   // initial states must not repeat those of the episodes that are there
-  uint64_t seed = (uint64_t)c->options.seed + 0x9E3779B97F4A7C15u * (uint64_t)(last + 1);
+  uint64_t seed = (uint64_t)c->options.seed + 0x9E3779B97F4A7C15u * (uint64_t)(begun.last + 1);
   char state[PATH_MAX];
   collect_path_beside(c->plan.path, "state.safetensors", state, sizeof state);
   c->anew = c->crew.kind->learners && access(state, F_OK);
   TRY(gather(c, seed, c->anew ? NULL : state));
-  if (rows > 1) TRY(crew_remember(&c->crew, c->plan.path));
+  if (begun.rows > 1) TRY(crew_remember(&c->crew, c->plan.path));
   int count;
   const Table *tables = episodes_tables(c->waiting, &count);
   TRY(writer_resume(&c->writer, c->plan.path, tables, count, c->options.steps));
-  c->at = last / c->n + (last >= 0);
+  c->at = begun.last / c->n + (begun.last >= 0);
   return BFM_OK;
 }
 

@@ -138,16 +138,16 @@ static uint32_t checksum_of(const Dataset *data) {
   return sum;
 }
 
+static int read_collector(hid_t file, void *context) {
+  Training *t = context;
+  hdf5_attribute(file, "collector", t->collector, sizeof t->collector);
+  return BFM_OK;
+}
+
 // the note of who collected the data; domains with a reward of steps are D4RL's
 static void find_collector(Training *t, const char *path) {
   const Domain *domain;
-  Hdf5Errors errors = hdf5_silence();
-  hid_t file;
-  if (!hdf5_open(&file, path)) {
-    hdf5_attribute(file, "collector", t->collector, sizeof t->collector);
-    H5Fclose(file);
-  }
-  hdf5_restore(errors);
+  hdf5_use(path, read_collector, t);
   if (!*t->collector && !domain_find(&domain, t->env) && domain->step_reward) {
     strcpy(t->collector, "d4rl");
   }

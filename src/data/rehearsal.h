@@ -1,0 +1,17 @@
+// Work that a child of the process does first, since HDF5 may crash on a damaged file or go in
+// circles.
+
+#ifndef BFM_DATA_REHEARSAL_H
+#define BFM_DATA_REHEARSAL_H
+
+// 1 when a child came to the end of the work, or when there can be no child. Work changes nothing
+// outside its process
+int rehearse(void (*work)(void *context), void *context);
+
+// whether this is the child
+int rehearsing(void);
+
+// the child has come to its next step, of so many bytes
+void rehearsal_step(double bytes);
+
+#endif
