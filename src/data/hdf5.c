@@ -56,7 +56,6 @@ static int use_with_care(Use *u) {
     return bfm_fail(BFM_BAD_FILE, "%s is damaged: the HDF5 library crashes on it or does not end",
                     u->path);
   }
-  open_and_use(u);
   return u->status;
 }
 

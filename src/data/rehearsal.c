@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -17,6 +18,7 @@
 
 #define STEP_SECONDS 2  // an honest one without data takes milliseconds
 #define STEP_RATE 3e7   // bytes a second that the slowest filter unpacks
+#define TRIES 3         // to get a child
 
 // ---------------------------------- the child ----------------------------------------------------
 
@@ -33,9 +35,10 @@ void rehearsal_step(double bytes) {
 
 static void leave(int signal) { _exit(signal); }
 
-// the parent's handlers are none of the child's, and nothing is said of its death
+// the parent's handlers are none of the child's, nothing is said of its death, and it does not
+// outlive the parent, whose locks it shares
 static void prepare(void) {
-  static const int deaths[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGPROF};
+  static const int deaths[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGPROF, SIGALRM};
   sigset_t set;
   sigemptyset(&set);
   for (size_t i = 0; i < sizeof deaths / sizeof *deaths; i++) {
@@ -45,39 +48,67 @@ static void prepare(void) {
   sigprocmask(SIG_UNBLOCK, &set, NULL);
   int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
   if (nowhere >= 0) dup2(nowhere, STDERR_FILENO);
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
 }
 
-// ---------------------------------- the parent ---------------------------------------------------
+// ---------------------------------- both ---------------------------------------------------------
 
-// called by HDF5 while it holds its lock: no other thread is in it, so the child's is in order
-static herr_t fork_inside(hid_t list, const char *name, void *context) {
+enum { STUCK, STARTED, SURVIVED };
+
+typedef struct {
+  void (*work)(void *context);
+  void *context;
+  volatile int *child;  // how far it came; in shared memory, as a reaped death tells nothing
+  int done;
+} Rehearsal;
+
+// HDF5's lock rests on one that another thread may be holding for the moment of the fork: then the
+// child's first call never returns
+static void be_child(const Rehearsal *r) {
+  is_child = 1;
+  prepare();
+  alarm(1);
+  hdf5_restore(hdf5_silence());
+  alarm(0);
+  *r->child = STARTED;
+  rehearsal_step(0);
+  r->work(r->context);
+  *r->child = SURVIVED;
+  _exit(0);
+}
+
+// no child at all counts as stuck
+static void run_child(const Rehearsal *r) {
+  sigset_t all, before;
+  *r->child = STUCK;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  pid_t child = fork();
+  if (!child) be_child(r);
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  while (child > 0 && waitpid(child, NULL, 0) < 0 && errno == EINTR) continue;
+}
+
+// called by HDF5, which keeps its lock meanwhile: in the child no other thread is within it. That
+// lock must not be given back there, as those who wait for it are gone: both stay inside
+static herr_t inside(hid_t list, const char *name, void *context) {
   (void)list;
   (void)name;
-  *(pid_t *)context = fork();
+  Rehearsal *r = context;
+  for (int i = 0; i < TRIES && *r->child == STUCK; i++) run_child(r);
+  r->done = *r->child != STARTED;
+  if (r->done) r->work(r->context);
   return 1;
 }
 
-// the answer lies in shared memory: where children's deaths are ignored, waiting does not tell
 int rehearse(void (*work)(void *context), void *context) {
-  volatile int *survived =
-      mmap(NULL, sizeof *survived, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  if (survived == MAP_FAILED) return 1;
-  sigset_t all, before;
-  pid_t child = -1;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  H5Piterate(H5P_FILE_ACCESS_DEFAULT, NULL, fork_inside, &child);
-  if (!child) {
-    is_child = 1;
-    prepare();
-    rehearsal_step(0);
+  int *child = mmap(NULL, sizeof *child, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  Rehearsal r = {work, context, child, 0};
+  if (child == MAP_FAILED) {
     work(context);
-    *survived = 1;
-    _exit(0);
+    return 1;
   }
-  pthread_sigmask(SIG_SETMASK, &before, NULL);
-  while (child > 0 && waitpid(child, NULL, 0) < 0 && errno == EINTR) continue;
-  int answer = child < 0 || *survived;
-  munmap((void *)survived, sizeof *survived);
-  return answer;
+  H5Piterate(H5P_FILE_ACCESS_DEFAULT, NULL, inside, &r);
+  munmap(child, sizeof *child);
+  return r.done;
 }

@@ -4,8 +4,8 @@
 #ifndef BFM_DATA_REHEARSAL_H
 #define BFM_DATA_REHEARSAL_H
 
-// 1 when a child came to the end of the work, or when there can be no child. Work changes nothing
-// outside its process
+// do work that changes nothing outside its process, unless a child died of it: then 0. Where there
+// can be no child it is done at once
 int rehearse(void (*work)(void *context), void *context);
 
 // whether this is the child
