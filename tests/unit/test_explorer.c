@@ -249,6 +249,25 @@ static void threads_change_no_bit(void **state) {
   }
 }
 
+// in a round the targets of the next batch are computed before an update, alone they cannot be
+static void rounds_change_no_bit(void **state) {
+  (void)state;
+  static const char *const delays[] = {
+      "{" SMALL "}", "{" SMALL ", \"delay\": 1}", "{" SMALL ", \"delay\": 5}",
+      "{" SMALL ", \"algo\": \"rnd\", \"obs-norm\": \"on\"}"};
+  for (int k = 0; k < 4; k++) {
+    bfm_explorer *e[2];
+    for (int i = 0; i < 2; i++) {
+      Plane p = {.T = 2};
+      e[i] = make(2, delays[k]);
+      explore(e[i], &p, 30, 0);
+      for (int at = 0; at < 20; at += i ? 20 : 1) good(bfm_explorer_update(e[i], i ? 20 : 1));
+    }
+    assert_same(e[0], e[1]);
+    for (int i = 0; i < 2; i++) bfm_explorer_free(e[i]);
+  }
+}
+
 static void a_stop_changes_no_bit(void **state) {
   (void)state;
   char path[] = "/tmp/bfm-explorer-XXXXXX";
@@ -325,6 +344,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(batches_are_n_step_returns_of_the_ring),
       cmocka_unit_test(threads_change_no_bit),
+      cmocka_unit_test(rounds_change_no_bit),
       cmocka_unit_test(a_stop_changes_no_bit),
       cmocka_unit_test(mistakes_are_told),
       cmocka_unit_test(td3_finds_the_place_of_its_task),
