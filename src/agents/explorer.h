@@ -106,7 +106,8 @@ int explorer_upload_counters(bfm_explorer *explorer);
 // td3.c: observations [T, rows, obs] in place, as the networks see them; step: of the batches, for
 // those that the statistics take in, or NULL
 void explorer_normalize(bfm_explorer *explorer, float *obs, int64_t rows, const int64_t *step);
-// `updates` in a row from step `first` on, each on a batch of its own, drawn or there already
+// `updates` in a row from step `first` on, none but the last with the policy, each on a batch of its
+// own, drawn or there already
 void explorer_learn(bfm_explorer *explorer, int64_t first, int64_t updates, int draw);
 void explorer_draw_noise(bfm_explorer *explorer, ExplorerBatch *batch);
 // parameters of a network, and their targets when `slow`

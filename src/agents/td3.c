@@ -193,10 +193,8 @@ void explorer_learn(bfm_explorer *e, int64_t first, int64_t updates, int draw) {
   int64_t end = first + updates;
   begin(e, first, draw);
   for (int64_t step = first; step < end; step++) {
-    int with_policy = (step + 1) % e->options.delay == 0, more = step + 1 < end;
     e->ops->join(e->ops, LANE_DRAW);
-    if (more && !with_policy) begin(e, step + 1, draw);
-    update(e, step, with_policy);
-    if (more && with_policy) begin(e, step + 1, draw);
+    if (step + 1 < end) begin(e, step + 1, draw);
+    update(e, step, (step + 1) % e->options.delay == 0);
   }
 }
