@@ -12,6 +12,8 @@
 #define SIDE 4
 // F's update, beside the next step's policy: F has most of the parameters
 #define UPDATE 7
+// the noise of actions, wanted when the policy has spoken; later the actor's
+#define NOISE 2
 
 // ------------------------------- sampling --------------------------------------------------------
 
@@ -73,6 +75,7 @@ static void policy_forward(bfm_agent *a) {
               4);
   net_forward(a->ops, &a->net[NET_PI], a->online[NET_PI], tape,
               (Pass){.rows = 2 * a->N, .side = SIDE});
+  a->ops->join(a->ops, NOISE);
   PolicyAction now = {.mu = a->mu, .x = tape->out, .act = a->act_pi, .noise = a->noise_pi,
                       .groups = a->R, .rows = a->N, .row_stride = 2 * a->N, .act_dim = a->act_dim,
                       .ld = tape->ld_out, .sigma = (float)a->config.sigma,
@@ -342,9 +345,11 @@ static void step_body(void *context) {
 
   // noise, and z from the pool, beside the batch
   ops->fork(ops, 1);
-  ops->lane(ops, 1);
+  ops->fork(ops, NOISE);
+  ops->lane(ops, NOISE);
   draw_noise(a, a->noise_next, STREAM_NOISE_NEXT);
   draw_noise(a, a->noise_pi, STREAM_NOISE_PI);
+  ops->lane(ops, 1);
   if (a->autoregressive) agent_draw_z(a);
   ops->lane(ops, 0);
   draw_batch(a);
