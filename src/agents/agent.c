@@ -75,7 +75,7 @@ static void parameter_layout(bfm_agent *a, Arena *arena) {
   }
   a->seeds = arena_take(arena, a->R * sizeof *a->seeds);
   a->step_device = arena_take(arena, sizeof *a->step_device);
-  a->step_f = arena_take(arena, sizeof *a->step_f);
+  a->step_update = arena_take(arena, sizeof *a->step_update);
   if (a->goal_dim != a->obs_dim || a->config.goal[0]) {
     a->goal_columns = arena_take(arena, a->goal_dim * sizeof *a->goal_columns);
   }

@@ -53,7 +53,7 @@ struct bfm_agent {
 
   // counters and seeds on the device; the host's count of steps
   uint64_t *seeds;
-  int64_t *step_device, *step_f;  // step_f: of F's update, which may run into the next step
+  int64_t *step_device, *step_update;  // of the draws, of the updates, which may run on beside them
   int64_t step;
   int64_t before;  // steps of the model that this one began as, for its file
   int stepped;  // the buffers below are those of a step

@@ -155,7 +155,7 @@ static void b_backward(bfm_agent *a) {
 // ------------------------------- the step --------------------------------------------------------
 
 // parameters first … end-1 and, where they have any, their targets
-static void update(bfm_agent *a, int64_t first, int64_t end, const int64_t *step) {
+static void update(bfm_agent *a, int64_t first, int64_t end) {
   Ops *ops = a->ops;
   int of_b = first == a->first[NET_B], masked = of_b && a->mask;
   int copies = ops->type != F32, slow = first < a->target_count;
@@ -168,7 +168,7 @@ static void update(bfm_agent *a, int64_t first, int64_t end, const int64_t *step
                          .copy = masked ? a->b_work : work,
                          .target = slow ? a->target + first : NULL,
                          .target_copy = masked ? a->b_target_work : target_work,
-                         .step = step, .count = end - first, .lr = (float)lr,
+                         .step = a->step_update, .count = end - first, .lr = (float)lr,
                          .beta1 = 0.9f, .beta2 = 0.999f, .epsilon = 1e-8f,
                          .tau = (float)a->config.polyak});
 }
@@ -185,12 +185,12 @@ static void forward_learn(bfm_agent *a) {
   ops->lane(ops, SIDE);
   ops->fork(ops, UPDATE);  // the weights' gradients come from here, the biases' from lane 0
   ops->lane(ops, UPDATE);
-  update(a, trunk, a->first[NET_B], a->step_f);
+  update(a, trunk, a->first[NET_B]);
   ops->lane(ops, 0);
   net_backward_branches(ops, f, a->online[NET_F], tape, rows, 0);
   ops->fork(ops, UPDATE);
   ops->lane(ops, UPDATE);
-  update(a, a->first[NET_F], trunk, a->step_f);
+  update(a, a->first[NET_F], trunk);
   ops->lane(ops, 0);
 }
 
@@ -199,10 +199,12 @@ void agent_learn(bfm_agent *a) {
   Ops *ops = a->ops;
   const Pass pi_rows = {.rows = a->N, .lane = 2, .side = 2 + SIDE};
 
-  // after F's last update
+  // after F's last update: the updates' count is this step's, the draws' already the next one's
   ops->fork(ops, UPDATE);
   ops->lane(ops, UPDATE);
-  ops->copy(ops, a->step_f, a->step_device, sizeof *a->step_f);
+  ops->join(ops, NOISE);
+  ops->copy(ops, a->step_update, a->step_device, sizeof *a->step_update);
+  ops->increment(ops, a->step_device);
   ops->lane(ops, 0);
 
   // B(s', z), where it needs z, and B⁻(s', z) beside the policy
@@ -235,7 +237,7 @@ void agent_learn(bfm_agent *a) {
   else td3_actor_loss(a);
   ops->fork(ops, UPDATE);  // F stays as it is until here
   net_backward(ops, &a->net[NET_PI], a->online[NET_PI], &a->tape[NET_PI], a->dx, pi_rows, 0);
-  update(a, a->first[NET_PI], a->count, a->step_device);
+  update(a, a->first[NET_PI], a->count);
   ops->lane(ops, 0);
 
   // FB loss (lap: successor features and Laplacian) and orthonormality
@@ -252,15 +254,14 @@ void agent_learn(bfm_agent *a) {
   ortho_loss(a);
   b_backward(a);
   if (a->config.mbar) baseline_backward(a);
-  update(a, a->first[NET_B], a->first[NET_B] + a->net[NET_B].count, a->step_device);
-  if (a->config.mbar) update(a, a->first[NET_U], a->target_count, a->step_device);
+  update(a, a->first[NET_B], a->first[NET_B] + a->net[NET_B].count);
+  if (a->config.mbar) update(a, a->first[NET_U], a->target_count);
   ops->lane(ops, 0);
 
   forward_learn(a);
 
   // π and B are new before the next step, F perhaps later
   for (int lane = 1; lane <= 2; lane++) ops->join(ops, lane);
-  ops->increment(ops, a->step_device);
 }
 
 // ------------------------------- on given transitions --------------------------------------------
