@@ -52,7 +52,8 @@ static int save(bfm_explorer *e, int kind, int task, const char *env, const char
                 const char *path) {
   Entry *entries = malloc(MAX_ENTRIES * sizeof *entries);
   if (!entries) return bfm_fail(BFM_NO_MEMORY, "out of memory for %s", path);
-  Head head = {.kind = kinds[kind], .table = explorer_options, .config = &e->options,
+  ExplorerOptions options = e->options;
+  Head head = {.kind = kinds[kind], .table = explorer_options, .config = &options,
                .env = env, .task = name,
                .counts = {{"obs_dim", e->obs_dim}, {"act_dim", e->act_dim},
                           {"tasks", kind == POLICY ? 1 : e->T}, {"envs", e->E},

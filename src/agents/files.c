@@ -80,8 +80,7 @@ static int list_prompt(const bfm_agent *a, Entry *entries) {
 
 // ------------------------------- writing ---------------------------------------------------------
 
-static int save(bfm_agent *a, int kind, int replica, const Config *config, int half,
-                const char *path) {
+static int save(bfm_agent *a, int kind, int replica, Config config, int half, const char *path) {
   Entry *entries = malloc(MAX_ENTRIES * sizeof *entries);
   if (!entries) return bfm_fail(BFM_NO_MEMORY, "out of memory for %s", path);
   int count = list_entries(a, kind, replica, entries);
@@ -89,7 +88,7 @@ static int save(bfm_agent *a, int kind, int replica, const Config *config, int h
   Head head = {
       .kind = kinds[kind],
       .table = agent_options,
-      .config = config,
+      .config = &config,
       .env = *a->prompt.env ? a->prompt.env : NULL,
       .counts = {{"obs_dim", a->obs_dim}, {"act_dim", a->act_dim}, {"step", a->before + a->step}}};
   int status = entries_write(a->ops, &head, entries, count, half, path);
@@ -102,7 +101,7 @@ static int save_model(bfm_agent *a, int replica, int half, const char *path) {
   Config config = a->config;
   config.seed += replica;
   config.seeds = 1;
-  return save(a, MODEL, replica, &config, half, path);
+  return save(a, MODEL, replica, config, half, path);
 }
 
 int bfm_agent_save_model(bfm_agent *a, int replica, const char *path) {
@@ -111,7 +110,7 @@ int bfm_agent_save_model(bfm_agent *a, int replica, const char *path) {
 
 int bfm_agent_save_state(bfm_agent *a, const char *path) {
   TRY(agent_ready(a));
-  return save(a, STATE, 0, &a->config, 0, path);
+  return save(a, STATE, 0, a->config, 0, path);
 }
 
 // ------------------------------- exporting -------------------------------------------------------

@@ -61,7 +61,8 @@ def test_resume_has_the_bits_of_a_run_that_never_stopped(algo, data, tmp_path):
     flags += ["--blocks", 1]
   train(data, tmp_path / "whole", "--steps", 20, *flags)
   train(data, tmp_path / "parts", "--steps", 7, *flags)
-  process = run("train", "--resume", *HERE, "-o", tmp_path / "parts", "--steps", 20, "--log-every", 5)
+  process = run("train", "--resume", "--device", "cpu", "-o", tmp_path / "parts", "--steps", 20,
+                "--log-every", 5)  # by other threads: files say nothing of them
   assert process.returncode == 0, process.stderr
   assert f"{algo}, d 8, batch 16, from step 7 on" in process.stdout
   for name in ("state.safetensors", "model.safetensors"):
@@ -74,9 +75,8 @@ def test_resume_has_the_bits_of_a_run_that_never_stopped(algo, data, tmp_path):
 def test_saves_on_the_way_change_nothing(data, tmp_path):
   train(data, tmp_path / "a", "--steps", 12)
   train(data, tmp_path / "b", "--steps", 12, "--save-every", 5, "--log-every", 3, "--threads", 2)
-  a, b = (load_file(tmp_path / x / "state.safetensors") for x in "ab")
-  for name in a:
-    np.testing.assert_array_equal(a[name], b[name])
+  for name in ("state.safetensors", "model.safetensors"):
+    assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
 
 
 def test_mapped_or_read_the_data_gives_the_same_bits(data, tmp_path):
