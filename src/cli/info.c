@@ -85,6 +85,9 @@ static int dataset_info(const char *path, cJSON *info) {
     cJSON_AddNumberToObject(states, "qpos", (double)data.nq);
     cJSON_AddNumberToObject(states, "qvel", (double)data.nv);
     if (data.na) cJSON_AddNumberToObject(states, "act", (double)data.na);
+  } else if (data.physics) {
+    cJSON *states = cJSON_AddObjectToObject(info, "states");
+    cJSON_AddNumberToObject(states, "physics", (double)data.physics_dim);
   }
   cJSON *ranges = cJSON_AddObjectToObject(info, "ranges");
   cJSON_AddItemToObject(ranges, "observations",

@@ -34,6 +34,7 @@ static const struct {
     [PART_QPOS] = {"infos/qpos", COLUMN_F64, AT(qpos), AT(nq)},
     [PART_QVEL] = {"infos/qvel", COLUMN_F64, AT(qvel), AT(nv)},
     [PART_ACTIVATION] = {"infos/act", COLUMN_F64, AT(activation), AT(na)},
+    [PART_PHYSICS] = {"infos/physics", COLUMN_F64, AT(physics), AT(physics_dim)},
     [PART_SOURCE] = {"infos/source", COLUMN_I32, AT(source), 0},
     [PART_TASK] = {"infos/task", COLUMN_I32, AT(task), 0},
     [PART_STEP] = {"infos/step", COLUMN_I64, AT(step), 0},
@@ -45,7 +46,8 @@ static const struct {
 #define BIT(part) (1u << (part))
 #define PARTS_ALL (BIT(PART_COUNT) - 1)
 #define PARTS_STATES (BIT(PART_QPOS) | BIT(PART_QVEL) | BIT(PART_ACTIVATION))
-#define PARTS_INFOS (BIT(PART_SOURCE) | BIT(PART_TASK) | BIT(PART_STEP) | BIT(PART_EPISODE))
+#define PARTS_INFOS \
+  (BIT(PART_PHYSICS) | BIT(PART_SOURCE) | BIT(PART_TASK) | BIT(PART_STEP) | BIT(PART_EPISODE))
 #define PARTS_NEEDED \
   (BIT(PART_OBS) | BIT(PART_ACT) | BIT(PART_NEXT_OBS) | BIT(PART_DISCOUNT) | BIT(PART_ENDS))
 
@@ -333,7 +335,9 @@ static void agree_extras(Dataset *data, const Layout *layout, int is_first) {
     data->nv = nv;
     data->na = na;
     if (!na) drop(data, BIT(PART_ACTIVATION));
+    data->physics_dim = layout->columns[PART_PHYSICS];
   }
+  if (data->physics_dim != layout->columns[PART_PHYSICS]) drop(data, BIT(PART_PHYSICS));
   if (!nq || data->nq != nq || data->nv != nv || data->na != na) drop(data, PARTS_STATES);
   for (int k = 0; k < PART_DISCOUNT; k++) {
     if (!(PARTS_NEEDED & BIT(k)) && !layout->columns[k]) drop(data, BIT(k));
@@ -501,7 +505,7 @@ static int read_hdf5(Dataset *data, const char *path, const char *first) {
 
 // row t of an episode is the observation at t, and the action, reward and discount that led to it:
 // those of row 0 are dummies
-enum { NPZ_OBS, NPZ_ACT, NPZ_DISCOUNT, NPZ_REWARD, NPZ_COUNT };
+enum { NPZ_OBS, NPZ_ACT, NPZ_DISCOUNT, NPZ_REWARD, NPZ_PHYSICS, NPZ_COUNT };
 
 typedef struct {
   double *values;
@@ -511,14 +515,15 @@ typedef struct {
 static int read_arrays(const Npz *npz, Array *arrays, int extras) {
   static const struct {
     const char *name;
-    int needed;
-  } names[NPZ_COUNT] = {{"observation", 1}, {"action", 1}, {"discount", 0}, {"reward", 0}};
+    int needed, column;
+  } names[NPZ_COUNT] = {
+      {"observation", 1, 0}, {"action", 1, 0}, {"discount", 0, 1}, {"reward", 0, 1}, {"physics", 0, 0}};
   for (int i = 0; i < NPZ_COUNT; i++) {
-    if (i == NPZ_REWARD && !extras) continue;
+    if (i >= NPZ_REWARD && !extras) continue;
     if (!names[i].needed && !npz_has(npz, names[i].name)) continue;
     Array *array = &arrays[i];
     TRY(npz_read(npz, names[i].name, &array->rows, &array->columns, &array->values));
-    if (array->rows != arrays[NPZ_OBS].rows || (i >= NPZ_DISCOUNT && array->columns != 1)) {
+    if (array->rows != arrays[NPZ_OBS].rows || (names[i].column && array->columns != 1)) {
       return bfm_fail(BFM_BAD_FILE,
                       "%s is %" PRId64 " x %" PRId64 ", but observation has %" PRId64 " rows",
                       names[i].name, array->rows, array->columns, arrays[NPZ_OBS].rows);
@@ -539,6 +544,9 @@ static void to_floats(const double *from, int64_t count, float *to) {
 
 static int take_arrays(Dataset *data, const Array *arrays, const char *first) {
   int64_t n = arrays[NPZ_OBS].rows - 1, o = arrays[NPZ_OBS].columns, a = arrays[NPZ_ACT].columns;
+  const Array *physics = &arrays[NPZ_PHYSICS];
+  if (!data->obs_dim) data->physics_dim = physics->columns;
+  if (!physics->columns || physics->columns != data->physics_dim) drop(data, BIT(PART_PHYSICS));
   TRY(agree(data, o, a, "", first));
   TRY(make_room(data, n));
   int64_t at = data->count;
@@ -548,6 +556,9 @@ static int take_arrays(Dataset *data, const Array *arrays, const char *first) {
   to_floats(arrays[NPZ_ACT].values + a, n * a, data->act + at * a);
   if (!arrays[NPZ_REWARD].values) drop(data, BIT(PART_REWARDS));
   if (data->rewards) to_floats(arrays[NPZ_REWARD].values + 1, n, data->rewards + at);
+  if (data->physics) {
+    memcpy(part_at(data, PART_PHYSICS, at), physics->values, n * part_bytes(data, PART_PHYSICS));
+  }
   for (int64_t i = 0; i < n; i++) {
     data->discount[at + i] = !discount || discount[i + 1] != 0;
     data->ends[at + i] = i == n - 1 || !data->discount[at + i];
@@ -561,7 +572,7 @@ static int read_npz(Dataset *data, const char *path, const char *first) {
   Npz *npz;
   Array arrays[NPZ_COUNT] = {{0}};
   TRY(npz_open(&npz, path));
-  drop(data, PARTS_STATES | PARTS_INFOS);
+  drop(data, PARTS_STATES | (PARTS_INFOS & ~BIT(PART_PHYSICS)));
   take_notes(data, NULL, 0);
   int status = read_arrays(npz, arrays, data->extras);
   if (!status) status = take_arrays(data, arrays, first);

@@ -20,6 +20,7 @@ enum {
   PART_QPOS,
   PART_QVEL,
   PART_ACTIVATION,
+  PART_PHYSICS,
   PART_SOURCE,
   PART_TASK,
   PART_STEP,
@@ -43,6 +44,8 @@ typedef struct {
   float *rewards;                    // [count]
   int64_t nq, nv, na;                // sizes of the states, 0 without them
   double *qpos, *qvel, *activation;  // [count, ·] of the observations
+  int64_t physics_dim;               // ExORL's states, without a word of where qpos ends …
+  double *physics;                   // [count, physics_dim] … and qvel and act begin
   int32_t *source, *task;            // [count] indices into the notes "sources" and "tasks"
   int64_t *step, *episode;           // [count]
   struct cJSON *notes;               // what the files say of themselves, as far as they agree

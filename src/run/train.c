@@ -219,21 +219,53 @@ static int make_agent(Training *t, const Dataset *data) {
 
 // ---------------------------------- prompt states ------------------------------------------------
 
-// so many rows of an array, evenly spread over all
-static void *sample(const void *from, int64_t count, int64_t rows, size_t row_bytes) {
-  char *to = malloc((size_t)rows * row_bytes + 1);
-  for (int64_t i = 0; to && row_bytes && i < rows; i++) {
-    memcpy(to + (size_t)i * row_bytes, (const char *)from + (size_t)(i * count / rows) * row_bytes,
-           row_bytes);
+// so many rows of an array, evenly spread over all, of each row the first bytes
+static void *sample_part(const void *from, int64_t count, size_t row_bytes, int64_t rows,
+                         size_t bytes) {
+  char *to = malloc((size_t)rows * bytes + 1);
+  for (int64_t i = 0; to && bytes && i < rows; i++) {
+    memcpy(to + (size_t)i * bytes, (const char *)from + (size_t)(i * count / rows) * row_bytes,
+           bytes);
   }
   return to;
 }
 
+static void *sample(const void *from, int64_t count, int64_t rows, size_t row_bytes) {
+  return sample_part(from, count, row_bytes, rows, row_bytes);
+}
+
+// where the states are: in tables of their own or, one after the other, in physics
+typedef struct {
+  struct {
+    const double *from;
+    int64_t row, columns;
+  } part[3];  // qpos, qvel, act
+} States;
+
+static int find_physics(const Training *t, const Dataset *data, const mjModel *model,
+                        States *states) {
+  const int64_t columns[3] = {model->nq, model->nv, model->na}, row = data->physics_dim;
+  int64_t at = 0;
+  for (int i = 0; i < 3; at += columns[i++]) {
+    states->part[i].from = data->physics + at;
+    states->part[i].row = row;
+    states->part[i].columns = columns[i];
+  }
+  if (at == row) return BFM_OK;
+  return bfm_fail(BFM_BAD_ARGUMENT,
+                  "states of the data (physics) have %" PRId64 " numbers, those of %s have %" PRId64,
+                  row, t->env, at);
+}
+
 // activations may be missing: they are taken for zeros
-static int check_states(Training *t, const Dataset *data) {
+static int find_states(const Training *t, const Dataset *data, States *states) {
   const World *world;
   TRY(agent_open_world(t->agent, &world));
   const mjModel *model = world->model;
+  if (data->physics) return find_physics(t, data, model, states);
+  *states = (States){{{data->qpos, data->nq, data->nq},
+                      {data->qvel, data->nv, data->nv},
+                      {data->activation, data->na, data->na}}};
   if (data->nq == model->nq && data->nv == model->nv && (!data->na || data->na == model->na)) {
     return BFM_OK;
   }
@@ -268,26 +300,23 @@ static int give_prompt(Training *t, const Dataset *data) {
   if (!*t->env) return bfm_fail(BFM_BAD_ARGUMENT, "the data does not say its domain: give --env");
   TRY(bfm_agent_set_prompt(t->agent, t->env, 0, NULL, NULL, NULL, NULL));
   const Domain *domain = domain_with_goals(t);
-  if (!data->nq) return domain ? give_observed(t, data, domain) : BFM_OK;
-  TRY(check_states(t, data));
+  if (!data->nq && !data->physics) return domain ? give_observed(t, data, domain) : BFM_OK;
+  States states;
+  TRY(find_states(t, data, &states));
   int64_t rows = prompt_rows(t, data);
-  const struct {
-    const void *from;
-    size_t bytes;
-  } parts[4] = {{data->obs, data->obs_dim * sizeof(float)},
-                {data->qpos, data->nq * sizeof(double)},
-                {data->qvel, data->nv * sizeof(double)},
-                {data->activation, data->na * sizeof(double)}};
-  void *rows_of[4];
-  int missing = 0;
-  for (int i = 0; i < 4; i++) {
-    rows_of[i] = sample(parts[i].from, data->count, rows, parts[i].bytes);
-    missing |= !rows_of[i];
+  float *obs = sample(data->obs, data->count, rows, data->obs_dim * sizeof(float));
+  double *parts[3];
+  int missing = !obs;
+  for (int i = 0; i < 3; i++) {
+    parts[i] = sample_part(states.part[i].from, data->count, states.part[i].row * sizeof(double),
+                           rows, states.part[i].columns * sizeof(double));
+    missing |= !parts[i];
   }
   int status = missing ? bfm_fail(BFM_NO_MEMORY, "no memory for %" PRId64 " prompt states", rows)
-                       : bfm_agent_set_prompt(t->agent, t->env, rows, rows_of[0], rows_of[1],
-                                              rows_of[2], data->na ? rows_of[3] : NULL);
-  for (int i = 0; i < 4; i++) free(rows_of[i]);
+                       : bfm_agent_set_prompt(t->agent, t->env, rows, obs, parts[0], parts[1],
+                                              states.part[2].columns ? parts[2] : NULL);
+  for (int i = 0; i < 3; i++) free(parts[i]);
+  free(obs);
   return status;
 }
 

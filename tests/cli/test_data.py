@@ -126,6 +126,50 @@ def test_exorl(save, tmp_path):
   assert info(folder / "episode_000001.npz")["transitions"] == 9
 
 
+def as_exorl(folder, source, cut=None):
+  """A collected file as episodes; physics is qpos, qvel and act in a row, cut after some numbers."""
+  tables, _ = everything(source)
+  folder.mkdir()
+  states = [tables[f"infos/{name}"] for name in ("qpos", "qvel", "act") if f"infos/{name}" in tables]
+  physics = np.concatenate(states, axis=1)[:, :cut]
+  ends = np.flatnonzero(tables["terminals"] | tables["timeouts"]) + 1
+  for i, (a, b) in enumerate(zip([0, *ends], ends)):
+    with_last = lambda rows, last: np.concatenate([rows[a:b], last])
+    np.savez(folder / f"episode_{i:06d}.npz",
+             observation=with_last(tables["observations"], tables["next_observations"][b - 1:b]),
+             action=np.concatenate([tables["actions"][a:a + 1], tables["actions"][a:b]]),
+             physics=with_last(physics, physics[b - 1:b]))
+  return folder, physics
+
+
+@pytest.mark.parametrize("env", ["point_mass", "quadruped"])
+def test_models_of_exorl_are_told_rewards_by_its_physics(env, tmp_path):
+  source = collected(tmp_path / "source.h5", "--steps", 60, env=env)
+  buffer, physics = as_exorl(tmp_path / "buffer", source)
+  data("convert", buffer, "-o", tmp_path / "converted.h5")
+  np.testing.assert_array_equal(everything(tmp_path / "converted.h5")[0]["infos/physics"], physics)
+  assert info(buffer)["states"] == {"physics": physics.shape[1]}
+  asked = []
+  for i, path in enumerate((source, buffer, tmp_path / "converted.h5")):
+    process = run("train", path, *TINY, "--env", env, "--steps", 2, "-o", tmp_path / f"run{i}")
+    assert process.returncode == 0 and "prompt 60 states" in process.stdout, process
+    process = run("prompt", tmp_path / f"run{i}" / "model.safetensors", "--reward", "com.x", "--json")
+    asked.append(json.loads(process.stdout)["z"])
+  assert asked[0] == asked[1] == asked[2]
+
+
+def test_physics_of_other_sizes(tmp_path):
+  source = collected(tmp_path / "source.h5", "--steps", 40)
+  whole, _ = as_exorl(tmp_path / "whole", source)
+  short, _ = as_exorl(tmp_path / "short", source, cut=3)
+  sentence = refused("train", short, *TINY, "--env", "point_mass", "--steps", 2, "-o", tmp_path / "run")
+  assert "physics" in sentence and "3 numbers" in sentence and not (tmp_path / "run").exists()
+  data("merge", whole, short, "-o", tmp_path / "both.h5")
+  data("merge", whole, source, "-o", tmp_path / "mixed.h5")
+  for name in ("both", "mixed"):
+    assert not any("infos" in table for table in everything(tmp_path / f"{name}.h5")[0])
+
+
 def test_d4rl_without_successors(tmp_path):
   many = episodes([4, 3, 5])
   data("convert", write_d4rl(tmp_path / "d4rl.h5", many), "-o", tmp_path / "out.h5")
