@@ -516,8 +516,11 @@ static int read_arrays(const Npz *npz, Array *arrays, int extras) {
   static const struct {
     const char *name;
     int needed, column;
-  } names[NPZ_COUNT] = {
-      {"observation", 1, 0}, {"action", 1, 0}, {"discount", 0, 1}, {"reward", 0, 1}, {"physics", 0, 0}};
+  } names[NPZ_COUNT] = {{"observation", 1, 0},
+                        {"action", 1, 0},
+                        {"discount", 0, 1},
+                        {"reward", 0, 1},
+                        {"physics", 0, 0}};
   for (int i = 0; i < NPZ_COUNT; i++) {
     if (i >= NPZ_REWARD && !extras) continue;
     if (!names[i].needed && !npz_has(npz, names[i].name)) continue;

@@ -253,8 +253,8 @@ static int find_physics(const Training *t, const Dataset *data, const mjModel *m
   }
   if (at == row) return BFM_OK;
   return bfm_fail(BFM_BAD_ARGUMENT,
-                  "states of the data (physics) have %" PRId64 " numbers, those of %s have %" PRId64,
-                  row, t->env, at);
+                  "physics of the data has %" PRId64 " numbers, a state of %s has %" PRId64, row,
+                  t->env, at);
 }
 
 // activations may be missing: they are taken for zeros
