@@ -160,20 +160,21 @@ class Agent:
     return np.ascontiguousarray(np.broadcast_to(z, (rows, self.d)))
 
   def F(self, obs, act, z, replica=0):
-    """F(s, a, z), [M, N, d]."""
+    """F(s, a, z), [M, N, d], or [M, d] of one observation."""
+    lead = np.shape(obs)[:-1]
     obs = self._obs(obs)
     z = self._z(z, len(obs))
-    act = array(act, (len(obs), self.act_dim), "act")
-    out = np.empty((self.members, len(obs), self.d), np.float32)
+    act = array(act, (*lead, self.act_dim), "act")
+    out = np.empty((self.members, *lead, self.d), np.float32)
     check(lib.bfm_agent_F(self._handle, replica, len(obs), pointer(obs), pointer(act), pointer(z),
                           pointer(out)))
     return out
 
   def B(self, obs, z=None, replica=0):
-    """B(s, z), [N, d]; z may be left out where B does not depend on it (one block)."""
+    """B(s, z), [N, d], or [d] of one; z may be left out where B ignores it (one block)."""
+    out = np.empty((*np.shape(obs)[:-1], self.d), np.float32)
     obs = self._obs(obs)
     z = None if z is None else self._z(z, len(obs))
-    out = np.empty((len(obs), self.d), np.float32)
     check(lib.bfm_agent_B(self._handle, replica, len(obs), pointer(obs), pointer(z), pointer(out)))
     return out
 

@@ -116,6 +116,11 @@ def test_one_observation_and_one_z():
   assert agent.act(np.zeros((3, OBS)), z, es=4).shape == (3, ACT)
   assert agent.F(np.zeros((3, OBS)), np.zeros((3, ACT)), z).shape == (2, 3, 8)
   assert agent.B(np.zeros((3, OBS)), z).shape == (3, 8)
+  obs, act = np.ones(OBS), np.ones(ACT)
+  for one, rows in [(agent.F(obs, act, z), agent.F(obs[None], act[None], z)[:, 0]),
+                    (agent.B(obs, z), agent.B(obs[None], z)[0]),
+                    (agent.pi(obs, z), agent.pi(obs[None], z)[0])]:
+    assert np.array_equal(one, rows)
 
 
 def test_train_save_load_and_go_on(tmp_path):
