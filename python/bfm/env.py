@@ -1,10 +1,12 @@
 """bfm.Env: a domain simulated many times over all cores, and rewards of its states.
 
 Arrays are [num_envs, ·] and float64. `step` never resets by itself; `ended` says why an episode is
-over. `Env.vector(task)` is the same as a Gymnasium vector environment, where that is installed.
+over. `Env.vector(task)` is the same as a Gymnasium vector environment, `Env.dm_env(task)` one of
+them as dm_control's users know it, where those packages are installed.
 """
 import ctypes
 import functools
+import importlib
 import os
 from ctypes import POINTER, c_char_p, c_double, c_int, c_int64, c_uint64, c_void_p
 
@@ -118,25 +120,31 @@ class Env:
     lib.bfm_env_names(self._handle, each, None)
     return found
 
+  # Gymnasium's spaces and dm_control's specs: of all environments, single_… of one
+
   @property
   def single_observation_space(self):
-    from gymnasium.spaces import Box
-    return Box(-np.inf, np.inf, (self.obs_dim,), np.float64)
+    return package("gymnasium").spaces.Box(-np.inf, np.inf, (self.obs_dim,), np.float64)
 
   @property
   def single_action_space(self):
-    from gymnasium.spaces import Box
-    return Box(self.action_low, self.action_high, dtype=np.float64)
+    return package("gymnasium").spaces.Box(self.action_low, self.action_high, dtype=np.float64)
 
   @property
   def observation_space(self):
-    from gymnasium.vector.utils import batch_space
+    batch_space = package("gymnasium").vector.utils.batch_space
     return batch_space(self.single_observation_space, self.num_envs)
 
   @property
   def action_space(self):
-    from gymnasium.vector.utils import batch_space
+    batch_space = package("gymnasium").vector.utils.batch_space
     return batch_space(self.single_action_space, self.num_envs)
+
+  def observation_spec(self):
+    return observation_spec((self.num_envs, self.obs_dim))
+
+  def action_spec(self):
+    return action_spec((self.num_envs, self.act_dim), self.action_low, self.action_high)
 
   # -------------------------------- simulation ---------------------------------------------------
 
@@ -202,6 +210,10 @@ class Env:
     """This environment with a task, as a Gymnasium vector environment."""
     return make_vector(self, task)
 
+  def dm_env(self, task):
+    """This environment, of num_envs=1, with a task, as a dm_env.Environment."""
+    return make_dm_env(self, task)
+
 
 @functools.cache
 def sizes_of(domain):
@@ -230,11 +242,27 @@ def pictures(domain, qpos, path, columns=8, width=320, height=240):
                          os.fsencode(path)))
 
 
-def make_vector(env, task):
+# ---------------------------------- others' views ------------------------------------------------
+
+
+def package(name):
+  """A package that bfm does not need itself."""
   try:
-    import gymnasium
+    return importlib.import_module(name)
   except ImportError:
-    raise ArgumentError("Env.vector needs the gymnasium package") from None
+    raise ArgumentError(f"this needs the {name} package") from None
+
+
+def observation_spec(shape):
+  return package("dm_env.specs").Array(shape, np.float64, "observation")
+
+
+def action_spec(shape, low, high):
+  return package("dm_env.specs").BoundedArray(shape, np.float64, low, high, "action")
+
+
+def make_vector(env, task):
+  gymnasium = package("gymnasium")
 
   class VectorEnv(gymnasium.vector.VectorEnv):
     """Gymnasium's view of a bfm.Env: finished environments are reset by the step that follows."""
@@ -267,3 +295,38 @@ def make_vector(env, task):
       env.close()
 
   return VectorEnv()
+
+
+def make_dm_env(env, task):
+  dm_env = package("dm_env")
+  if env.num_envs != 1:
+    raise ArgumentError(f"Env.dm_env needs num_envs=1, not {env.num_envs}")
+
+  class Environment(dm_env.Environment):
+    """dm_control's view of a bfm.Env: time steps; a step after the last one resets."""
+    _over = True
+
+    def reset(self):
+      self._over = False
+      return dm_env.restart(env.reset()[0])
+
+    def step(self, action):
+      if self._over:
+        return self.reset()
+      obs = env.step(np.asarray(action)[None])[0]
+      reward, ended = env.reward(task)[0], env.ended[0]
+      self._over = ended != 0
+      kind = (dm_env.termination if ended & TERMINATED else
+              dm_env.truncation if ended else dm_env.transition)
+      return kind(reward, obs)
+
+    def observation_spec(self):
+      return observation_spec((env.obs_dim,))
+
+    def action_spec(self):
+      return action_spec((env.act_dim,), env.action_low, env.action_high)
+
+    def close(self):
+      env.close()
+
+  return Environment()
