@@ -30,6 +30,12 @@ def prompt(model, *arguments):
   return np.array(json.loads(process.stdout)["z"])
 
 
+def observed(model, obs, folder):
+  """z of an observation."""
+  (folder / "obs.json").write_text(json.dumps({"obs": obs.tolist()}))
+  return prompt(model, "--goal", folder / "obs.json")
+
+
 # ---------------------------------- what is asked ------------------------------------------------
 
 
@@ -79,9 +85,21 @@ def test_a_demonstration_is_the_mean_of_its_states(model, folder, tmp_path):
   with h5py.File(folder / "data.h5") as file:
     obs, act, following = (file[name][:40] for name in ("observations", "actions",
                                                         "next_observations"))
+  obs[1::2] = obs[1]
+  obs[::2] = obs[0]
   demo = write_dataset(tmp_path / "demo.h5", rows=40, env="point_mass", observations=obs,
                        actions=act, next_observations=following)
-  assert prompt(model, "--demo", demo).shape == (8,)
+  found = prompt(model, "--demo", demo)
+  first, second = (observed(model, row, tmp_path) for row in obs[:2])
+  assert not np.allclose(first[:4], second[:4], atol=1e-3)
+  np.testing.assert_allclose(found[:4], (first + second)[:4] / 2, atol=1e-5)  # the first block
+
+
+def test_a_cold_softmax_is_the_best_state(model, tmp_path):
+  states = load_file(model)
+  best = states["prompt.obs"][states["prompt.qpos"][:, 0].argmax()]
+  np.testing.assert_allclose(prompt(model, "--reward", "x", "--softmax", 1e-6),
+                             observed(model, best, tmp_path), atol=1e-4)
 
 
 # ---------------------------------- refusals -----------------------------------------------------
