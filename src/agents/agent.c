@@ -403,6 +403,7 @@ int agent_check_replica(const bfm_agent *a, int replica) {
 }
 
 int agent_check_finite(const float *x, int64_t rows, int64_t cols, const char *what) {
+  if (!x && rows) return bfm_fail(BFM_BAD_ARGUMENT, "%s is missing", what);
   // millions of values with nothing to find: first without branches
   uint32_t found = 0;
   for (int64_t i = 0; i < rows * cols; i++) {

@@ -300,7 +300,7 @@ static int upload_ones(bfm_agent *a, float *to, int64_t count) {
 
 int bfm_agent_update(bfm_agent *a, const bfm_batch *batch, float *losses) {
   Ops *ops = a->ops;
-  if (!batch->obs || !batch->act || !batch->next_obs) {
+  if (!batch || !batch->obs || !batch->act || !batch->next_obs) {
     return bfm_fail(BFM_BAD_ARGUMENT, "a batch needs obs, act and next_obs");
   }
   TRY(agent_ready(a));

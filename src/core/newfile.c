@@ -21,6 +21,7 @@ static int failed(NewFile *f, const char *verb) {
 
 int newfile_open(NewFile *f, const char *path) {
   f->fd = -1;
+  if (!path || !*path) return bfm_fail(BFM_BAD_ARGUMENT, "a file to write needs a name");
   int n = snprintf(f->path, sizeof f->path, "%s", path);
   int m = snprintf(f->temporary, sizeof f->temporary, "%s.%d.tmp", path, (int)getpid());
   if (n >= (int)sizeof f->path || m >= (int)sizeof f->temporary) {

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import bfm
+from bfm._lib import lib
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "golden"))
 import cases
@@ -193,6 +194,20 @@ def test_numbers_that_are_not_finite_are_refused(name):
     agent.update(**bad)
   after = agent.tensors()
   assert all(np.array_equal(before[name], after[name]) for name in before)
+
+
+def test_what_is_missing_is_told(tmp_path, monkeypatch):
+  """As a C program may forget it."""
+  monkeypatch.chdir(tmp_path)
+  agent = make()
+  some = np.zeros((1, 8), np.float32).ctypes.data
+  for call, words in [(lambda a: lib.bfm_agent_save_model(a, 0, None), "needs a name"),
+                      (lambda a: lib.bfm_agent_save_state(a, b""), "needs a name"),
+                      (lambda a: lib.bfm_agent_update(a, None, None), "a batch needs obs"),
+                      (lambda a: lib.bfm_agent_pi(a, 0, 1, some, None, some), "z is missing"),
+                      (lambda a: lib.bfm_agent_prompt_states(a, 0, 1, None, some), "obs is missing")]:
+    assert call(agent._handle) == 2 and words in lib.bfm_error().decode()
+  assert not list(tmp_path.iterdir())
 
 
 def test_auto_regressive_features_need_z():
