@@ -1,9 +1,10 @@
-"""bfm.Agent against committed results of the PyTorch referee, and its manners; numpy alone."""
+"""bfm.Agent against committed results of the PyTorch referee, and its manners; without PyTorch."""
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from safetensors.numpy import load_file
 
 import bfm
 from bfm._lib import lib
@@ -107,6 +108,25 @@ def test_what_is_not_given_is_drawn_from_the_seed():
     agent.set_tensors(runs[0].tensors())
   a, b, c = (agent.update(**batch(agent)) for agent in runs)
   assert a == b and a != c
+
+
+@pytest.mark.parametrize("share", [0, 0.5, 1])
+def test_z_is_gaussian_or_B_of_a_state(share, tmp_path):
+  """Block by block and of norm sqrt(d); lr=0 keeps the B that has made them."""
+  agent = make(z_mix=share, z_pool=2048, lr=0, blocks=2)
+  rng = np.random.default_rng(0)
+  obs = rng.standard_normal((3, OBS))
+  agent.set_data(obs, np.zeros((3, ACT)), obs + 1)
+  agent.train(1)
+  agent.save_state(tmp_path / "state.safetensors")
+  pool = load_file(tmp_path / "state.safetensors")["pool"][0]
+  np.testing.assert_allclose(np.linalg.norm(pool, axis=1), np.sqrt(8), rtol=1e-5)
+  features = np.stack([agent.prompt(goal=state) for state in obs + 1])
+  found = np.isclose(pool[:, None], features, atol=1e-3).all(-1).mean(0)  # of each state
+  np.testing.assert_allclose(found, share / 3, atol=0.04)
+  assert found.sum() == share or share == 0.5
+  if share == 0:
+    np.testing.assert_allclose(np.cov(pool.T), np.eye(8), atol=0.1)
 
 
 def test_one_observation_and_one_z():
