@@ -29,6 +29,7 @@ const Domain cheetah_domain = {
     .help = "planar cheetah",
     .file = "suite/cheetah.xml",
     .obs_dim = 17,
+    .observed = {{"position", 8}, {"velocity", 9}},
     .substeps = 1,
     .episode_steps = 1000,
     .camera = "side",

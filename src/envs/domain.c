@@ -42,6 +42,42 @@ int domain_find(const Domain **domain, const char *name) {
   return bfm_fail(BFM_BAD_ARGUMENT, "unknown domain '%s'", name);
 }
 
+static int part_columns(const Domain *domain, const char *word, char *out, size_t size) {
+  Nearest nearest = {.word = word};
+  const ObsPart *part = domain->observed;
+  int first = 0;
+  for (; part->name && strcmp(part->name, word); first += part++->count) {
+    nearest_try(&nearest, part->name);
+  }
+  if (!part->name) {
+    return bfm_fail(BFM_BAD_ARGUMENT, "%s observes nothing called '%s'%s", domain->name, word,
+                    nearest_say(&nearest, ""));
+  }
+  snprintf(out, size, "%d:%d", first, first + part->count);
+  return BFM_OK;
+}
+
+int domain_columns(const Domain *domain, const char *text, char *out, size_t size) {
+  char word[64];
+  size_t used = 0;
+  *out = 0;
+  while (*text) {
+    text += strspn(text, " ");
+    size_t n = strcspn(text, ", ");
+    snprintf(word, sizeof word, "%.*s", (int)n, text);
+    if (n && !strchr("0123456789", *word)) {
+      TRY(part_columns(domain, word, word, sizeof word));
+    }
+    used += (size_t)snprintf(out + used, size - used, "%s%s", used ? "," : "", word);
+    if (used >= size || n >= sizeof word) {
+      return bfm_fail(BFM_BAD_ARGUMENT, "a list of columns is too long: %.64s…", text);
+    }
+    text += n + strspn(text + n, " ");
+    text += *text == ',';
+  }
+  return BFM_OK;
+}
+
 // ---------------------------------- where models are ---------------------------------------------
 
 // folder of the library this code is in (a program started by its bare name has none), or of the

@@ -11,8 +11,9 @@
 #include "envs/reward.h"
 
 enum {
-  DOMAIN_NAMES = 16,  // a domain's limits: elements it looks up, numbers it observes, controls
-  OBS_MAX = 128,
+  DOMAIN_NAMES = 16,  // a domain's limits: elements it looks up, numbers it observes and the parts
+  OBS_MAX = 128,      // they come in, controls
+  OBS_PARTS = 12,
   CTRL_MAX = 32,
 };
 
@@ -24,10 +25,17 @@ typedef struct {
   const char *name;
 } ModelName;
 
+// a part of an observation, under dm_control's name
+typedef struct {
+  const char *name;
+  int count;
+} ObsPart;
+
 typedef struct {
   const char *name, *help;
   const char *file;  // below the folder of models
   int obs_dim;
+  ObsPart observed[OBS_PARTS];  // one after the other, obs_dim in all
   // numbers of a goal, the last of an observation, which else is qpos: D4RL's files have one, here
   // it is zero. 0: observations are no such thing
   int goal_dim;
@@ -63,6 +71,8 @@ extern const Domain walker_domain, cheetah_domain, quadruped_domain, humanoid_do
 int domain_find(const Domain **domain, const char *name);
 // row number i, NULL after the last
 const Domain *domain_at(int i);
+// columns of the observation, some of them as names of its parts: "height,20:24" → "14:15,20:24"
+int domain_columns(const Domain *domain, const char *text, char *out, size_t size);
 
 // ---------------------------------- a domain with its model --------------------------------------
 

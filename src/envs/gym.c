@@ -43,6 +43,7 @@ const Domain halfcheetah_domain = {
     .help = "Gym's planar cheetah, as in D4RL v2",
     .file = "gymnasium/half_cheetah.xml",
     .obs_dim = 17,
+    .observed = {{"position", 8}, {"velocity", 9}},
     .substeps = 5,
     .episode_steps = 1000,
     .camera = "track",
@@ -94,6 +95,7 @@ const Domain hopper_domain = {
     .help = "Gym's planar robot on one leg, as in D4RL v2",
     .file = "gymnasium/hopper.xml",
     .obs_dim = 11,
+    .observed = {{"position", 5}, {"velocity", 6}},
     .terminated = hopper_terminated,
     UPRIGHT,
 };
@@ -103,6 +105,7 @@ const Domain walker2d_domain = {
     .help = "Gym's planar robot on two legs, as in D4RL v2",
     .file = "gymnasium/walker2d.xml",
     .obs_dim = 17,
+    .observed = {{"position", 8}, {"velocity", 9}},
     .terminated = walker2d_terminated,
     UPRIGHT,
 };

@@ -129,6 +129,7 @@ const Domain kitchen_domain = {
     .help = "Franka's arm in a kitchen, as in D4RL v0",
     .file = "kitchen/kitchen_assets/kitchen_env_model.xml",
     .obs_dim = 2 * POSITIONS,
+    .observed = {{"position", POSITIONS}, {"goal", POSITIONS}},
     .goal_dim = POSITIONS,
     .substeps = 40,
     .episode_steps = 280,

@@ -23,6 +23,7 @@ const Domain point_mass_domain = {
     .help = "a mass in a small square",
     .file = "suite/point_mass.xml",
     .obs_dim = 4,
+    .observed = {{"position", 2}, {"velocity", 2}},
     .substeps = 1,
     .episode_steps = 1000,
     .camera = "fixed",

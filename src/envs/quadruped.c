@@ -77,6 +77,8 @@ const Domain quadruped_domain = {
     .help = "four legs, twelve actuators with state",
     .file = "suite/quadruped.xml",
     .obs_dim = 78,
+    .observed = {{"egocentric_state", 44}, {"torso_velocity", 3}, {"torso_upright", 1}, {"imu", 6},
+                 {"force_torque", 24}},
     .substeps = 4,
     .episode_steps = 1000,
     .camera = "y",

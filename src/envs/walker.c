@@ -31,6 +31,7 @@ const Domain walker_domain = {
     .help = "planar walker with two legs",
     .file = "suite/walker.xml",
     .obs_dim = 24,
+    .observed = {{"orientations", 14}, {"height", 1}, {"velocity", 9}},
     .substeps = 10,
     .episode_steps = 1000,
     .camera = "side",

@@ -185,6 +185,28 @@ static int read_data(Training *t, const cJSON *record) {
 
 // ---------------------------------- the agent ----------------------------------------------------
 
+// parts of an observation that a goal space names become columns
+static int name_goal(const Training *t, const Dataset *data, cJSON *options) {
+  const char *goal = cJSON_GetStringValue(cJSON_GetObjectItem(options, "goal"));
+  if (!goal || !goal[strspn(goal, "0123456789:,")]) return BFM_OK;
+  if (!*t->env) {
+    return bfm_fail(BFM_BAD_ARGUMENT,
+                    "goal is \"%s\", but the data does not say its domain: give --env", goal);
+  }
+  const Domain *domain;
+  char columns[OPTION_TEXT_SIZE];
+  TRY(domain_find(&domain, t->env));
+  if (domain->obs_dim != data->obs_dim) {
+    return bfm_fail(BFM_BAD_ARGUMENT,
+                    "goal is \"%s\", but the data has observations of %" PRId64
+                    " numbers, not the %d of %s",
+                    goal, data->obs_dim, domain->obs_dim, t->env);
+  }
+  TRY(domain_columns(domain, goal, columns, sizeof columns));
+  cJSON_ReplaceItemInObject(options, "goal", cJSON_CreateString(columns));
+  return BFM_OK;
+}
+
 static int make_agent(Training *t, const Dataset *data) {
   if (t->plan.resume) {
     char path[PATH_MAX];
@@ -194,7 +216,8 @@ static int make_agent(Training *t, const Dataset *data) {
     char recipe[16];
     options_get(options_find(train_options, "recipe"), &t->settings, recipe, sizeof recipe);
     cJSON *options = cJSON_Parse(t->plan.options ? t->plan.options : "{}");
-    int status = recipe_apply(recipe, recipe_kind(t->collector), options);
+    int status = name_goal(t, data, options);
+    if (!status) status = recipe_apply(recipe, recipe_kind(t->collector), options);
     char *text = status ? NULL : cJSON_PrintUnformatted(options);
     if (!status) status = bfm_agent_new(&t->agent, data->obs_dim, data->act_dim, text);
     free(text);

@@ -43,6 +43,23 @@ def test_a_run_leaves_model_state_log_and_record(data, tmp_path):
   assert config["d"] == 8 and config["algo"] == "fb-aware"
 
 
+def test_goal_spaces_by_name(tmp_path):
+  data = write_dataset(tmp_path / "data.h5", obs=24)
+  for goal, columns in [("height", "14:15"), ("height, velocity", "14:15,15:24"),
+                        ("0:3,height", "0:3,14:15")]:
+    folder = tmp_path / goal
+    train(data, folder, "--steps", 2, "--goal", goal)
+    assert json.loads(run("info", "--json", folder).stdout)["config"]["goal"] == columns
+    count = sum(int(part.split(":")[1]) - int(part.split(":")[0]) for part in columns.split(","))
+    assert load_file(folder / "model.safetensors")["B.s.in.weight"].shape == (16, count)
+  bad = lambda path, goal: refused("train", path, *TINY, "--goal", goal, "-o", tmp_path / "bad")
+  assert "walker observes nothing called 'heigth'; did you mean height?" in bad(data, "heigth")
+  assert "14:15,," in bad(data, "height,,velocity") and "too long" in bad(data, "height," + "1" * 70)
+  assert "not the 24 of walker" in bad(write_dataset(tmp_path / "other.h5"), "height")
+  assert "--env" in bad(write_dataset(tmp_path / "nobody.h5", obs=24, env=""), "height")
+  assert not (tmp_path / "bad").exists()
+
+
 def test_seeds_get_a_model_each(data, tmp_path):
   folder = tmp_path / "run"
   train(data, folder, "--steps", 4, "--log-every", 2, "--seeds", 2, "--seed", 7)

@@ -1,8 +1,11 @@
 """Worlds against dm_control and Gymnasium: same states, same actions, same numbers."""
 import functools
+import os
+import subprocess
 import sys
 import types
 
+import h5py
 import numpy as np
 import pytest
 
@@ -83,6 +86,25 @@ def test_sizes(domain):
   if domain != "jaco":
     np.testing.assert_array_equal(env.action_low, reference.action_spec().minimum)
     np.testing.assert_array_equal(env.action_high, reference.action_spec().maximum)
+
+
+@pytest.mark.parametrize("domain", DOMAINS)
+def test_parts_of_observations_have_dm_controls_names(domain, tmp_path):
+  """As bfm train --goal knows them."""
+  env, rng, first = bfm.Env(domain), np.random.RandomState(0), 0
+  with h5py.File(tmp_path / "data.h5", "w") as file:
+    file.attrs["env"] = domain
+    file["observations"] = rng.standard_normal((4, env.obs_dim)).astype("f4")
+    file["actions"] = np.zeros((4, env.act_dim), "f4")
+    file["terminals"] = np.zeros(4, bool)
+  for i, (name, spec) in enumerate(oracle(domain).observation_spec().items()):
+    folder, last = tmp_path / str(i), first + int(np.prod(spec.shape))
+    subprocess.run([os.environ["BFM"], "train", tmp_path / "data.h5", "--goal", name, "--preset",
+                    "small", "--batch", "2", "--steps", "1", "-q", "-o", folder], check=True)
+    config = bfm.load(folder / "model.safetensors").options
+    assert config["goal"] == f"{first}:{last}", name
+    first = last
+  assert first == env.obs_dim
 
 
 @pytest.mark.parametrize("domain", DOMAINS)

@@ -13,6 +13,7 @@
 
 #include "bfm.h"
 #include "core/rng.h"
+#include "envs/domain.h"
 
 static const char *const domains[] = {"walker",     "cheetah",     "quadruped", "humanoid", "jaco",
                                       "point_mass", "halfcheetah", "hopper",    "walker2d"};
@@ -233,6 +234,15 @@ static void test_bad_values_are_refused(void **state) {
   bfm_env_free(NULL);
 }
 
+static void test_parts_make_up_the_observation(void **state) {
+  (void)state;
+  for (int i = 0; domain_at(i); i++) {
+    int count = 0;
+    for (const ObsPart *part = domain_at(i)->observed; part->name; part++) count += part->count;
+    if (count != domain_at(i)->obs_dim) fail_msg("%s: %d", domain_at(i)->name, count);
+  }
+}
+
 static void test_many_expressions(void **state) {
   (void)state;
   bfm_env *env = env_new("point_mass", 2, 2);
@@ -259,6 +269,7 @@ int main(void) {
       cmocka_unit_test(test_forces_can_be_read_after_a_step),
       cmocka_unit_test(test_expected_rewards_are_the_same),
       cmocka_unit_test(test_bad_values_are_refused),
+      cmocka_unit_test(test_parts_make_up_the_observation),
       cmocka_unit_test(test_many_expressions),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
