@@ -1,12 +1,14 @@
 """Rewards of the tasks: dm_control's own where it has them, formulas written out here where not."""
 import functools
+from pathlib import Path
 
 import mujoco
 import numpy as np
 import pytest
 
 import bfm
-from test_envs import STATES, manipulation, put_state, random_actions, reached_states, suite
+from test_envs import (STATES, flat, manipulation, observe, put_state, random_actions,
+                       reached_states, suite)
 
 rewards = pytest.importorskip("dm_control.utils.rewards")
 
@@ -178,3 +180,20 @@ def test_rewards_are_between_0_and_1(domain):
   for task in bfm.Env(domain, 1).tasks:
     values = bfm.rewards(domain, task, qpos, qvel, act)
     assert values.min() >= 0 and values.max() <= 1, task
+
+
+@pytest.mark.parametrize("task", ["stand", "run"])
+def test_a_model_earns_in_dm_control_what_bfm_says(task):
+  """bfm eval's sums, by the shipped walker in dm_control's own environment."""
+  folder, steps = Path(__file__).resolve().parents[2] / "models", 50
+  model = bfm.load(folder / "walker.safetensors", device="cpu", threads=1)
+  found = model.evaluate([task], episodes=2, steps=steps, seed=5)[task]
+  z, reference = model.prompt(task=task), oracle("walker", task)
+  for start, earned in zip(zip(*bfm.Env("walker", 2, seed=5).state()), found):
+    reference.reset()
+    put_state(reference, *start)
+    obs, total = observe(reference), 0
+    for _ in range(steps):
+      step = reference.step(model.act(obs, z))
+      obs, total = flat(step.observation), total + step.reward
+    assert earned == pytest.approx(total, rel=1e-3)
