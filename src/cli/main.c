@@ -41,7 +41,7 @@ static void print_help(FILE *out) {
       "  help     say more of a command: bfm help train\n\n"
       "A first run, a minute on a CPU:\n"
       "  bfm collect point_mass --hold 20 --steps 400k -o data.h5\n"
-      "  bfm train data.h5 --algo fb --stride 20 --gamma 0.95 --goal 0:2 --d 32 \\\n"
+      "  bfm train data.h5 --algo fb --stride 20 --gamma 0.95 --goal position --d 32 \\\n"
       "    --preset small --hidden 64 --batch 256 --lr 5e-4 --steps 4k -o runs/first\n"
       "  bfm eval runs/first/model.safetensors --random\n\n"
       "Datasets are HDF5 files in D4RL's layout; models are safetensors files.\n",
