@@ -429,16 +429,18 @@ static int read_d4rl(Dataset *data, hid_t file, const char *first) {
 
 // ---------------------------------- Minari -------------------------------------------------------
 
-// an episode's observations have one row more than its actions
+// an episode's observations have one row more than its actions; of a dictionary with goals beside
+// it, the observation alone is read: what is wanted, z says
 static int read_episode(Dataset *data, hid_t group, const char *env, const char *first) {
+  static const char entry[] = "observations/observation";
+  const char *name = hdf5_has(group, entry) ? entry : "observations";
   int64_t n = 0, obs_dim = 0, act_dim = 0, rows = 0;
   int axes;
   TRY(hdf5_shape(group, "actions", &n, &act_dim, &axes));
-  TRY(hdf5_shape(group, "observations", &rows, &obs_dim, &axes));
+  TRY(hdf5_shape(group, name, &rows, &obs_dim, &axes));
   if (rows != n + 1) {
     return bfm_fail(BFM_BAD_FILE,
-                    "observations has %" PRId64
-                    " rows, but must have one more than actions, %" PRId64,
+                    "%s has %" PRId64 " rows, but must have one more than actions, %" PRId64, name,
                     rows, n);
   }
   TRY(agree(data, obs_dim, act_dim, env, first));
@@ -446,7 +448,7 @@ static int read_episode(Dataset *data, hid_t group, const char *env, const char 
 
   int64_t at = data->count;
   float *obs = data->obs + at * obs_dim, *act = data->act + at * act_dim;
-  TRY(hdf5_read(group, "observations", rows, obs_dim, obs));
+  TRY(hdf5_read(group, name, rows, obs_dim, obs));
   TRY(hdf5_read(group, "actions", n, act_dim, act));
   if (!hdf5_has(group, "rewards")) drop(data, BIT(PART_REWARDS));
   if (data->rewards) TRY(hdf5_read(group, "rewards", n, 1, data->rewards + at));

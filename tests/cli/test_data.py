@@ -116,6 +116,20 @@ def test_minari(tmp_path):
   assert info(tmp_path / "folder")["transitions"] == 18
 
 
+def test_minari_with_goals(tmp_path):
+  many = episodes([3, 5])
+  path = write_minari(tmp_path / "minari.h5", many, observations=None)
+  with h5py.File(path, "a") as file:
+    for i, e in enumerate(many):
+      file[f"episode_{i}/observations/observation"] = e["obs"]
+      file[f"episode_{i}/observations/desired_goal"] = np.zeros((len(e["obs"]), 2))
+  data("convert", path, "-o", tmp_path / "out.h5")
+  same(tmp_path / "out.h5", expected(many))
+  with h5py.File(path, "a") as file:
+    file.move("episode_1/observations/observation", "episode_1/observations/position")
+  assert "episode_1" in refused("info", path)
+
+
 @pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
 def test_exorl(save, tmp_path):
   many = episodes([4, 9, 1, 30])
