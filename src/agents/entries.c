@@ -75,10 +75,7 @@ static int write_tensors(const Head *head, const char *json, const Tensor *tenso
 
 int entries_write(Ops *ops, const Head *head, const Entry *entries, int count, int half,
                   const char *path) {
-  // a file says the kind of device, which decides bits, and no number of threads, which does not
-  const char *device = strncmp(ops->name, "cpu", 3) ? "cuda" : "cpu";
-  TRY(options_set(head->table, head->config, "device", device));
-  TRY(options_set(head->table, head->config, "threads", "0"));
+  TRY(options_set(head->table, head->config, "threads", "0"));  // they decide no bit
   size_t size = 0;
   for (int i = 0; i < count; i++) size += room(&entries[i].tensor);
   char *host = malloc(size), *json = options_to_json(head->table, head->config), *to = host;

@@ -53,6 +53,7 @@ static int save(bfm_explorer *e, int kind, int task, const char *env, const char
   Entry *entries = malloc(MAX_ENTRIES * sizeof *entries);
   if (!entries) return bfm_fail(BFM_NO_MEMORY, "out of memory for %s", path);
   ExplorerOptions options = e->options;
+  if (kind == POLICY) snprintf(options.device, sizeof options.device, "auto");
   Head head = {.kind = kinds[kind], .table = explorer_options, .config = &options,
                .env = env, .task = name,
                .counts = {{"obs_dim", e->obs_dim}, {"act_dim", e->act_dim},

@@ -96,6 +96,12 @@ def test_saves_on_the_way_change_nothing(data, tmp_path):
     assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
 
 
+def test_a_model_says_no_device(data, tmp_path):
+  train(data, tmp_path / "a", "--steps", 2)  # on a CPU; the model is taken anywhere, the run is not
+  heads = [(tmp_path / "a" / f"{name}.safetensors").read_bytes()[:5000] for name in ("model", "state")]
+  assert b'\\"device\\":\\"auto\\"' in heads[0] and b'\\"device\\":\\"cpu\\"' in heads[1]
+
+
 def test_mapped_or_read_the_data_gives_the_same_bits(data, tmp_path):
   with h5py.File(data) as file, h5py.File(tmp_path / "chunked.h5", "w") as chunked:
     for name, table in file.items():
