@@ -378,7 +378,7 @@ static int read_part(Dataset *data, hid_t file, int part, int64_t rows) {
   if (!is_mapped(data, part)) {
     TRY(hdf5_read_as(file, table.name, table.type, rows, columns, out));
   }
-  return hdf5_check(table.name, table.type, rows, columns, out);
+  return hdf5_check(table.name, table.type, rows, columns, data->ends + data->count, out);
 }
 
 static int read_flags(Dataset *data, hid_t file, const Layout *layout) {
@@ -404,10 +404,10 @@ static int read_rows(Dataset *data, hid_t file, const Layout *layout) {
     if (has_part(data, k)) TRY(map_part(data, file, k, rows));
   }
   TRY(grow(data, data->count + rows));
+  TRY(read_flags(data, file, layout));
   for (int k = 0; k < PART_DISCOUNT; k++) {
     if (has_part(data, k) && layout->columns[k]) TRY(read_part(data, file, k, rows));
   }
-  TRY(read_flags(data, file, layout));
   if (has_next)
     data->count += rows;
   else

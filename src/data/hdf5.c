@@ -160,9 +160,14 @@ static int read_table(hid_t file, const char *name, hid_t type, int64_t rows, in
                   name);
 }
 
-static int not_finite(const char *name, int64_t columns, int64_t i, double value) {
-  return bfm_fail(BFM_BAD_FILE, "%s has %s at row %" PRId64 ", column %" PRId64, name,
-                  isnan(value) ? "NaN" : "an infinity", i / columns, i % columns);
+static int not_finite(const char *name, int64_t columns, const uint8_t *ends, int64_t i,
+                      double value) {
+  char where[48] = "";
+  int64_t row = i / columns, episode = 0;
+  for (int64_t k = 0; ends && k < row; k++) episode += ends[k];
+  if (ends) snprintf(where, sizeof where, " (episode %" PRId64 ")", episode);
+  return bfm_fail(BFM_BAD_FILE, "%s has %s at row %" PRId64 ", column %" PRId64 "%s", name,
+                  isnan(value) ? "NaN" : "an infinity", row, i % columns, where);
 }
 
 int hdf5_read_as(hid_t file, const char *name, ColumnType type, int64_t rows, int64_t columns,
@@ -174,7 +179,8 @@ int hdf5_read_as(hid_t file, const char *name, ColumnType type, int64_t rows, in
 }
 
 // a sum is finite only if all are, and sums go fast; the place is looked for when it is not
-static int check_floats(const char *name, int64_t rows, int64_t columns, const float *values) {
+static int check_floats(const char *name, int64_t rows, int64_t columns, const uint8_t *ends,
+                        const float *values) {
   for (int64_t i = 0, end; i < rows * columns; i = end) {
     end = i + 4096 < rows * columns ? i + 4096 : rows * columns;
     float sum = 0;
@@ -182,30 +188,30 @@ static int check_floats(const char *name, int64_t rows, int64_t columns, const f
     for (int64_t k = i; k < end; k++) sum += 0 * values[k];
     if (sum == 0) continue;
     while (isfinite(values[i])) i++;
-    return not_finite(name, columns, i, values[i]);
+    return not_finite(name, columns, ends, i, values[i]);
   }
   return BFM_OK;
 }
 
 int hdf5_check(const char *name, ColumnType type, int64_t rows, int64_t columns,
-               const void *values) {
+               const uint8_t *ends, const void *values) {
   if (rehearsing()) return BFM_OK;  // numbers harm nobody
-  if (type == COLUMN_F32) return check_floats(name, rows, columns, values);
+  if (type == COLUMN_F32) return check_floats(name, rows, columns, ends, values);
   const double *doubles = values;
   for (int64_t i = 0; type == COLUMN_F64 && i < rows * columns; i++) {
-    if (!isfinite(doubles[i])) return not_finite(name, columns, i, doubles[i]);
+    if (!isfinite(doubles[i])) return not_finite(name, columns, ends, i, doubles[i]);
   }
   return BFM_OK;
 }
 
 int hdf5_read(hid_t file, const char *name, int64_t rows, int64_t columns, float *out) {
   TRY(hdf5_read_as(file, name, COLUMN_F32, rows, columns, out));
-  return hdf5_check(name, COLUMN_F32, rows, columns, out);
+  return hdf5_check(name, COLUMN_F32, rows, columns, NULL, out);
 }
 
 int hdf5_read_doubles(hid_t file, const char *name, int64_t rows, int64_t columns, double *out) {
   TRY(hdf5_read_as(file, name, COLUMN_F64, rows, columns, out));
-  return hdf5_check(name, COLUMN_F64, rows, columns, out);
+  return hdf5_check(name, COLUMN_F64, rows, columns, NULL, out);
 }
 
 // what lies beyond the end of the file must not be mapped

@@ -36,11 +36,12 @@ int hdf5_shape(hid_t file, const char *name, int64_t *rows, int64_t *columns, in
 int hdf5_read(hid_t file, const char *name, int64_t rows, int64_t columns, float *out);
 int hdf5_read_doubles(hid_t file, const char *name, int64_t rows, int64_t columns, double *out);
 
-// the same in two steps, for any type: read, check that numbers are finite
+// the same in two steps, for any type: read, check that numbers are finite. ends (may be NULL): 1 at
+// an episode's last row, so that the episode of one that is not can be named
 int hdf5_read_as(hid_t file, const char *name, ColumnType type, int64_t rows, int64_t columns,
                  void *out);
 int hdf5_check(const char *name, ColumnType type, int64_t rows, int64_t columns,
-               const void *values);
+               const uint8_t *ends, const void *values);
 
 // 1 where the first bytes of a dataset lie in the file in one piece and as they are held in memory:
 // at this offset of HDF5's own descriptor
