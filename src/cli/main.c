@@ -71,7 +71,7 @@ static int run_command(const Command *command, int argc, char **argv) {
 }
 
 static int help(int argc, char **argv) {
-  if (argc < 2) {
+  if (argc < 2 || !strcmp(argv[1], "help")) {
     print_help(stdout);
     return BFM_OK;
   }
