@@ -286,24 +286,48 @@ static int restore(bfm_agent *a, const SafeTensors *file, int kind) {
   return ops->sync(ops);
 }
 
+// a file that does not fit what was given beside it is not to blame
+static int blame_given(const SafeTensors *file, const Config *config, int status) {
+  static const char *const shaping[] = {"algo",     "d",        "blocks",  "seeds",  "hidden",
+                                        "feat",     "b-hidden", "members", "f-norm", "pi-norm",
+                                        "ensemble", "goal",     "mbar",    "batch"};
+  Config own;
+  TRY(entries_config(file, agent_options, &own, NULL));
+  for (size_t i = 0; i < sizeof shaping / sizeof *shaping; i++) {
+    const Option *option = options_find(agent_options, shaping[i]);
+    char has[OPTION_TEXT_SIZE], wanted[OPTION_TEXT_SIZE];
+    options_get(option, &own, has, sizeof has);
+    options_get(option, config, wanted, sizeof wanted);
+    if (!strcmp(has, wanted)) continue;
+    return bfm_fail(BFM_BAD_ARGUMENT, "it was made with %s %s, which cannot become %s", shaping[i],
+                    has, wanted);
+  }
+  return status;
+}
+
+static int load_as(bfm_agent **out, const SafeTensors *file, int kind, const Config *config) {
+  int64_t obs_dim, act_dim;
+  TRY(entries_count(file, "obs_dim", INT64_MAX, &obs_dim));
+  TRY(entries_count(file, "act_dim", INT64_MAX, &act_dim));
+  if (kind == MODEL && config->seeds != 1) {
+    return bfm_fail(BFM_BAD_FILE,
+                    "a model holds one replica, and its configuration says seeds = %ld",
+                    (long)config->seeds);
+  }
+  TRY(agent_new(out, obs_dim, act_dim, config, 0));
+  return restore(*out, file, kind);
+}
+
 static int load(bfm_agent **out, const SafeTensors *file, const char *options) {
   const char *what = safetensors_metadata(file, "bfm");
   int kind = what && !strcmp(what, kinds[MODEL]) ? MODEL : STATE;
   if (!what || strcmp(what, kinds[kind])) {
     return bfm_fail(BFM_BAD_FILE, "not a model or training state of bfm");
   }
-  int64_t obs_dim, act_dim;
-  TRY(entries_count(file, "obs_dim", INT64_MAX, &obs_dim));
-  TRY(entries_count(file, "act_dim", INT64_MAX, &act_dim));
   Config config;
   TRY(entries_config(file, agent_options, &config, options));
-  if (kind == MODEL && config.seeds != 1) {
-    return bfm_fail(BFM_BAD_FILE,
-                    "a model holds one replica, and its configuration says seeds = %ld",
-                    (long)config.seeds);
-  }
-  TRY(agent_new(out, obs_dim, act_dim, &config, 0));
-  return restore(*out, file, kind);
+  int status = load_as(out, file, kind, &config);
+  return status == BFM_BAD_FILE ? blame_given(file, &config, status) : status;
 }
 
 int bfm_agent_load(bfm_agent **out, const char *path, const char *options) {

@@ -253,6 +253,8 @@ def test_a_resume_needs_a_run_and_its_data(data, tmp_path):
   train(data, tmp_path / "run", "--steps", 2)
   other = write_dataset(tmp_path / "other.h5", rows=100)
   assert "not that of the run" in refused("train", other, "--resume", "-o", tmp_path / "run")
+  said = refused("train", "--resume", "--steps", 4, "--d", 3, "-o", tmp_path / "run")
+  assert "which cannot become 3" in said
   data.unlink()
   assert "No such file" in refused("train", "--resume", "--steps", 4, "-o", tmp_path / "run")
 
