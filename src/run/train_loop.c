@@ -113,9 +113,11 @@ static int fall_back(Training *t) {
   TRY(log_divergence(t, why, lr));
   if (!again) {
     TRY(save(t));
+    char times[48] = "";
+    if (t->restarts) snprintf(times, sizeof times, ", after %d restarts", t->restarts);
     return bfm_fail(BFM_DIVERGED,
-                    "%s; the last good models and state, those of step %" PRId64 ", are in %s", why,
-                    step, t->folder.path);
+                    "%s%s; the last good models and state, those of step %" PRId64 ", are in %s",
+                    why, times, step, t->folder.path);
   }
   t->restarts++;
   t->agent->config.b_lr *= LR_FACTOR;
