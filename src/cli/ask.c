@@ -104,7 +104,12 @@ static int read_floats(const cJSON *json, const char *path, const char *name, in
   double *values;
   int status = read_array(json, path, name, count, &values);
   *found = !status && values;
-  for (int64_t i = 0; i < count && *found; i++) out[i] = (float)values[i];
+  for (int64_t i = 0; i < count && *found && !status; i++) {
+    out[i] = (float)values[i];
+    if (isfinite(out[i])) continue;
+    status = bfm_fail(BFM_BAD_ARGUMENT, "%s: \"%s\" has %g at %ld, more than a float holds", path,
+                      name, values[i], (long)i);
+  }
   free(values);
   return status;
 }
@@ -159,8 +164,15 @@ static int file_goal(const cJSON *json, const char *path, bfm_agent *agent, int 
   return status;
 }
 
+// z means something to the model it was made by, and to those of its kind; a domain is all that tells
 static int file_z(const cJSON *json, const char *path, bfm_agent *agent, float *z) {
   int found;
+  const char *env = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(json, "env"));
+  const char *own = bfm_agent_env(agent);
+  if (env && *env && *own && strcmp(env, own)) {
+    return bfm_fail(BFM_BAD_ARGUMENT, "%s is a prompt for %s, the model is one of %s", path, env,
+                    own);
+  }
   TRY(read_floats(json, path, "z", bfm_agent_d(agent), z, &found));
   return found ? BFM_OK : bfm_fail(BFM_BAD_ARGUMENT, "%s has no \"z\"", path);
 }

@@ -128,6 +128,22 @@ def test_goals_of_other_dimensions(text, words, model, tmp_path):
   assert words in sentence and "goal.json" in sentence
 
 
+@pytest.mark.parametrize("change, words", [
+    ({"env": "walker"}, "a prompt for walker, the model is one of point_mass"),
+    ({"z": [1e99] * 8}, '"z" has 1e+99 at 0'), ({"z": [1] * 7}, "must be 8 numbers, not 7")])
+def test_kept_prompts_of_others(change, words, model, tmp_path):
+  kept = tmp_path / "z.json"
+  assert run("prompt", model, "--task", "easy", "-o", kept).returncode == 0
+  kept.write_text(json.dumps({**json.loads(kept.read_text()), **change}))
+  sentence = refused("prompt", model, "--z", kept)
+  assert words in sentence and "z.json" in sentence
+
+
+def test_an_output_without_a_name(model, tmp_path):
+  assert "has no name" in refused("prompt", model, "--task", "easy", "-o", "", cwd=tmp_path)
+  assert not list(tmp_path.iterdir())
+
+
 def test_demonstrations_of_nothing_and_of_others(model, tmp_path):
   empty = write_dataset(tmp_path / "empty.h5", rows=0, obs=4, env="point_mass")
   assert "empty.h5" in refused("prompt", model, "--demo", empty)
