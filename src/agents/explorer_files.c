@@ -107,7 +107,8 @@ static int load(bfm_explorer **out, const SafeTensors *file, int envs, const cha
   const char *what = safetensors_metadata(file, "bfm");
   int kind = what && !strcmp(what, kinds[POLICY]) ? POLICY : STATE;
   if (!what || strcmp(what, kinds[kind])) {
-    return bfm_fail(BFM_BAD_FILE, "not an explorer's policy or state");
+    return bfm_fail(BFM_BAD_FILE, "not an explorer's policy or state%s%.64s",
+                    what ? ", but of the kind " : "", what ? what : "");
   }
   int64_t obs_dim, act_dim, tasks, saved_envs, step;
   TRY(entries_count(file, "obs_dim", INT32_MAX, &obs_dim));

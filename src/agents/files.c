@@ -322,7 +322,8 @@ static int load(bfm_agent **out, const SafeTensors *file, const char *options) {
   const char *what = safetensors_metadata(file, "bfm");
   int kind = what && !strcmp(what, kinds[MODEL]) ? MODEL : STATE;
   if (!what || strcmp(what, kinds[kind])) {
-    return bfm_fail(BFM_BAD_FILE, "not a model or training state of bfm");
+    return bfm_fail(BFM_BAD_FILE, "not a model or training state of bfm%s%.64s",
+                    what ? ", but of the kind " : "", what ? what : "");
   }
   Config config;
   TRY(entries_config(file, agent_options, &config, options));

@@ -106,6 +106,11 @@ static int run(const Arguments *a) {
   if (count > action->most) {
     return bfm_fail(BFM_BAD_ARGUMENT, "%s takes one dataset, not %d", action->name, count);
   }
+  const cJSON *given = a->flags.given->child;
+  if (given && action->keep == keep_all) {
+    return bfm_fail(BFM_BAD_ARGUMENT, "--%s is for subsample: %s keeps all transitions",
+                    given->string, action->name);
+  }
   if (!a->path) return bfm_fail(BFM_BAD_ARGUMENT, "name the file to write: -o out.h5");
 
   Dataset data;

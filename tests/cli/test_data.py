@@ -365,6 +365,7 @@ def test_outputs_are_not_overwritten(tmp_path):
   assert path.read_bytes() == before
   assert "did you mean merge?" in refused("data", "mrege", path, "-o", tmp_path / "x")
   assert "name a dataset" in refused("data", "merge", "-o", tmp_path / "x")
+  assert "--steps is for subsample" in refused("data", "merge", path, "--steps", 5, "-o", tmp_path / "x")
   assert "cannot create" in refused("data", "merge", path, "-o", tmp_path / "no" / "x")
   assert list(tmp_path.iterdir()) == [path]
 
