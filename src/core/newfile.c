@@ -1,9 +1,11 @@
 // A file that appears whole or not at all. The temporary name carries the process id, so that two
-// processes never write into each other's file; the rename decides who was last.
+// processes never write into each other's file; the rename decides who was last. It is locked while
+// it is written, so that what a killed process has left is known and removed.
 
 #define _GNU_SOURCE  // a rename that replaces nothing
 #include "core/newfile.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -17,6 +19,68 @@ static int failed(NewFile *f, const char *verb) {
   int status = bfm_fail(BFM_IO, "cannot %s %s: %s", verb, f->path, strerror(errno));
   newfile_abandon(f);
   return status;
+}
+
+// the folder of a path, as long a name as the path at most; returns the name in it
+static const char *split(const char *path, char folder[PATH_MAX]) {
+  snprintf(folder, PATH_MAX, "%s", path);
+  char *slash = strrchr(folder, '/');
+  if (!slash) {
+    strcpy(folder, ".");
+    return path;
+  }
+  const char *name = path + (slash - folder) + 1;
+  slash[slash == folder] = 0;
+  return name;
+}
+
+// whether a name is NAME.PROCESS.tmp, or the temporary of one
+static int is_temporary(const char *entry, const char *name) {
+  size_t length = strlen(name);
+  if (strncmp(entry, name, length) || !entry[length]) return 0;
+  const char *rest = entry + length;
+  for (size_t digits; *rest == '.' && (digits = strspn(rest + 1, "0123456789"));) {
+    rest += 1 + digits;
+    if (strncmp(rest, ".tmp", 4)) return 0;
+    rest += 4;
+  }
+  return !*rest;
+}
+
+// what is being written has its second byte locked, and by the writer of datasets its first: who can
+// lock all of it is alone
+enum { ALL, SECOND };
+
+static int lock(int fd, int command, int byte) {
+  struct flock range = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = byte, .l_len = byte};
+  return fcntl(fd, command, &range);
+}
+
+static void remove_abandoned(const char *path) {
+  char folder[PATH_MAX];
+  const char *name = split(path, folder);
+  DIR *entries = opendir(folder);
+  if (!entries) return;
+  for (struct dirent *entry; (entry = readdir(entries));) {
+    if (!is_temporary(entry->d_name, name)) continue;
+    int fd = openat(dirfd(entries), entry->d_name, O_RDWR | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0) continue;
+    if (!lock(fd, F_OFD_SETLK, ALL)) unlinkat(dirfd(entries), entry->d_name, 0);
+    close(fd);
+  }
+  closedir(entries);
+}
+
+// one that was taken for abandoned before it had its lock is made again
+static int open_temporary(NewFile *f) {
+  struct stat info;
+  do {
+    if (f->fd >= 0) close(f->fd);
+    f->fd = open(f->temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (f->fd < 0) return failed(f, "create");
+    lock(f->fd, F_OFD_SETLKW, SECOND);
+  } while (!fstat(f->fd, &info) && !info.st_nlink);
+  return BFM_OK;
 }
 
 int newfile_open(NewFile *f, const char *path) {
@@ -35,8 +99,8 @@ int newfile_open(NewFile *f, const char *path) {
     return bfm_fail(BFM_IO, "cannot write %s: it is there and not a regular file", path);
   }
 
-  f->fd = open(f->temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-  return f->fd < 0 ? failed(f, "create") : BFM_OK;
+  remove_abandoned(path);
+  return open_temporary(f);
 }
 
 int newfile_write(NewFile *f, const void *bytes, size_t size) {
@@ -53,13 +117,7 @@ int newfile_write(NewFile *f, const void *bytes, size_t size) {
 
 static int sync_folder(const char *path) {
   char folder[PATH_MAX];
-  snprintf(folder, sizeof folder, "%s", path);
-  char *slash = strrchr(folder, '/');
-  if (!slash)
-    strcpy(folder, ".");
-  else
-    slash[slash == folder] = 0;
-
+  split(path, folder);
   int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd < 0) return -1;
   int bad = fsync(fd) && errno != EINVAL;  // some file systems cannot sync a folder

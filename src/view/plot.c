@@ -13,6 +13,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "core/newfile.h"
+
 extern char **environ;
 
 static const struct {
@@ -39,8 +41,8 @@ static void put_number(FILE *out, double x) {
 // ---------------------------------- running gnuplot ----------------------------------------------
 
 typedef struct {
-  char script[PATH_MAX], drawn[2][PATH_MAX], final[2][PATH_MAX];
-  FILE *out;
+  NewFile script, pictures[2];
+  FILE *out;  // the script
 } Plot;
 
 int plot_stem(const char *path, char *stem, size_t size) {
@@ -57,19 +59,26 @@ int plot_stem(const char *path, char *stem, size_t size) {
   return BFM_OK;
 }
 
+static void plot_abandon(Plot *p) {
+  for (int i = 0; i < 2; i++) newfile_abandon(&p->pictures[i]);
+  newfile_abandon(&p->script);
+}
+
 static int plot_open(Plot *p, const char *path) {
-  *p = (Plot){.out = NULL};
-  int pid = (int)getpid(), size = snprintf(p->script, sizeof p->script, "%s.%d.gnuplot", path, pid);
-  for (int i = 0; i < 2; i++) {
-    const char *suffix = pictures[i].suffix;
-    snprintf(p->final[i], sizeof p->final[i], "%s.%s", path, suffix);
-    snprintf(p->drawn[i], sizeof p->drawn[i], "%s.%d.%s.tmp", path, pid, suffix);
+  NewFile *files[] = {&p->pictures[0], &p->pictures[1], &p->script};
+  static const char *const suffixes[] = {"svg", "png", "gnuplot"};
+  *p = (Plot){.script.fd = -1, .pictures = {{.fd = -1}, {.fd = -1}}};
+  int status = BFM_OK;
+  for (int i = 0; i < 3 && !status; i++) {
+    char name[PATH_MAX + 8];
+    snprintf(name, sizeof name, "%s.%s", path, suffixes[i]);
+    status = newfile_open(files[i], name);
   }
-  if (size >= PATH_MAX - 8) {
-    return bfm_fail(BFM_BAD_ARGUMENT, "a file name of %zu characters is too long", strlen(path));
-  }
-  p->out = fopen(p->script, "w");
-  return p->out ? BFM_OK : bfm_fail(BFM_IO, "cannot write %s: %s", p->script, strerror(errno));
+  if (!status) p->out = fopen(p->script.temporary, "w");
+  if (p->out) return BFM_OK;
+  if (!status) status = bfm_fail(BFM_IO, "cannot write %s: %s", p->script.path, strerror(errno));
+  plot_abandon(p);
+  return status;
 }
 
 static int draw(const Plot *p) {
@@ -79,14 +88,14 @@ static int draw(const Plot *p) {
   for (int fd = 0; fd < 3; fd++) {
     posix_spawn_file_actions_addopen(&actions, fd, "/dev/null", fd ? O_WRONLY : O_RDONLY, 0);
   }
-  char *const argv[] = {(char[]){"gnuplot"}, (char *)p->script, NULL};
+  char *const argv[] = {(char[]){"gnuplot"}, (char *)p->script.temporary, NULL};
   pid_t child;
   int error = posix_spawnp(&child, argv[0], &actions, NULL, argv, environ);
   posix_spawn_file_actions_destroy(&actions);
   if (error == ENOENT) {
     return bfm_fail(BFM_UNAVAILABLE,
                     "%s is not drawn: gnuplot is not here (Debian's package gnuplot-nox has it)",
-                    p->final[0]);
+                    p->pictures[0].path);
   }
   if (error) return bfm_fail(BFM_UNAVAILABLE, "cannot start gnuplot: %s", strerror(error));
   int result;
@@ -95,20 +104,17 @@ static int draw(const Plot *p) {
   }
   if (!result) return BFM_OK;
   return bfm_fail(BFM_UNAVAILABLE, "gnuplot could not draw %s and ended with status %d",
-                  p->final[0], WIFEXITED(result) ? WEXITSTATUS(result) : 128 + WTERMSIG(result));
+                  p->pictures[0].path,
+                  WIFEXITED(result) ? WEXITSTATUS(result) : 128 + WTERMSIG(result));
 }
 
 static int plot_close(Plot *p) {
   int bad = ferror(p->out);
   bad |= fclose(p->out);
-  int status = bad ? bfm_fail(BFM_IO, "cannot write %s: %s", p->script, strerror(errno)) : draw(p);
-  for (int i = 0; i < 2; i++) {
-    if (!status && rename(p->drawn[i], p->final[i])) {
-      status = bfm_fail(BFM_IO, "cannot write %s: %s", p->final[i], strerror(errno));
-    }
-    if (status) unlink(p->drawn[i]);
-  }
-  unlink(p->script);
+  int status =
+      bad ? bfm_fail(BFM_IO, "cannot write %s: %s", p->script.path, strerror(errno)) : draw(p);
+  for (int i = 0; i < 2 && !status; i++) status = newfile_commit(&p->pictures[i]);
+  plot_abandon(p);
   return status;
 }
 
@@ -119,7 +125,7 @@ static int for_each_picture(Plot *p, int panels, int width, int height, const vo
   for (int i = 0; i < 2; i++) {
     fprintf(p->out, "set terminal %s size %d,%d\nset output ", pictures[i].terminal,
             columns * width, rows * height + 20);
-    put_text(p->out, p->drawn[i]);
+    put_text(p->out, p->pictures[i].temporary);
     fprintf(p->out, "\nset multiplot layout %d,%d title ' '\n", rows, columns);
     for (int k = 0; k < panels; k++) put_panel(p->out, context, k);
     fputs("unset multiplot\nunset output\n", p->out);
