@@ -6,6 +6,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -55,9 +56,22 @@ int folder_make(Folder *f) {
   return BFM_OK;
 }
 
+// a file system that knows no locks has none: it is as if nobody else were there
+int folder_lock(Folder *f) {
+  f->lock = opendir(f->path);
+  if (!f->lock || !flock(dirfd(f->lock), LOCK_EX | LOCK_NB) || errno != EWOULDBLOCK) return BFM_OK;
+  folder_unlock(f);
+  return bfm_fail(BFM_IO, "another process is writing its run into %s", f->path);
+}
+
+void folder_unlock(Folder *f) {
+  if (f->lock) closedir(f->lock);
+  f->lock = NULL;
+}
+
 void folder_take_back(Folder *f, const char *const *files) {
   char path[PATH_MAX];
-  for (; *files; files++) {
+  for (; f->lock && *files; files++) {
     folder_file(f, *files, path, sizeof path);
     unlink(path);
   }

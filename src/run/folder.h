@@ -5,6 +5,7 @@
 #define BFM_RUN_FOLDER_H
 
 #include <cjson/cJSON.h>
+#include <dirent.h>
 #include <limits.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -14,12 +15,17 @@
 typedef struct {
   char path[PATH_MAX - 64];  // without a slash at its end
   int made;                  // how many folders at the end of the path are new
+  DIR *lock;                 // held open while the folder is this process's
 } Folder;
 
 int folder_name(Folder *folder, const char *path);
 int folder_make(Folder *folder);  // with the folders above it
 
-// remove these files (NULL after the last) and the folders that were made and are empty
+// keep other processes that lock it out of the folder, until it is unlocked or this one ends
+int folder_lock(Folder *folder);
+void folder_unlock(Folder *folder);
+
+// remove these files (NULL after the last) where the folder is locked, and the folders that were made and are empty
 void folder_take_back(Folder *folder, const char *const *files);
 
 void folder_file(const Folder *folder, const char *name, char *out, size_t size);

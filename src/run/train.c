@@ -411,6 +411,8 @@ static int take_data(Training *t, const Dataset *data, cJSON *record) {
   TRY(make_watch(t));
   t->begun = 1;
   TRY(folder_make(&t->folder));
+  TRY(folder_lock(&t->folder));
+  TRY(check_folder(t));  // another process may have had it until now
   return write_record(t, record, checksum);
 }
 
@@ -454,5 +456,6 @@ void training_close(Training *t) {
   free(t->sample_rewards);
   if (t->log) fclose(t->log);
   if (t->begun && !t->kept) folder_take_back(&t->folder, traces);
+  folder_unlock(&t->folder);
   *t = (Training){.agent = NULL};
 }

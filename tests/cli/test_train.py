@@ -1,4 +1,5 @@
 """bfm train: what it leaves in its folder, and what it never does."""
+import fcntl
 import json
 import os
 import signal
@@ -145,6 +146,33 @@ def test_a_killed_run_resumes_from_its_last_save(data, tmp_path):
   assert step % 50 == 0
   assert run("train", "-r", "-o", folder, "--steps", step + 3, "--log-every", 1).returncode == 0
   assert [line["step"] for line in read_log(folder)] == list(range(1, step + 4))
+
+
+def test_two_processes_do_not_share_a_folder(data, tmp_path):
+  folder = tmp_path / "run"
+  process = subprocess.Popen([BFM, "train", data, *TINY, "-o", folder, "--steps", "1G", "--log-every",
+                              "1"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+  log = folder / "log.jsonl"
+  while not (log.exists() and log.stat().st_size) and process.poll() is None:
+    time.sleep(0.02)
+  record = (folder / "run.json").read_bytes()
+  assert "another process" in refused("train", data, *TINY, "-o", folder, "--steps", 2)
+  process.kill()
+  process.wait()
+  assert (folder / "run.json").read_bytes() == record and log.stat().st_size
+  train(data, folder, "--steps", 2)
+
+
+def test_what_a_killed_process_left_is_removed(data, tmp_path):
+  folder = tmp_path / "run"
+  folder.mkdir()
+  for name in ("state.safetensors.1.tmp", "run.json.22.tmp", "notes.1.tmp", "model.safetensors.tmp"):
+    (folder / name).write_text("half")
+  with open(folder / "model.safetensors.1.tmp", "w") as alive:
+    fcntl.lockf(alive, fcntl.LOCK_EX)
+    train(data, folder, "--steps", 2)
+  assert sorted(path.name for path in folder.glob("*.tmp")) == \
+      ["model.safetensors.1.tmp", "model.safetensors.tmp", "notes.1.tmp"]
 
 
 def test_data_cut_off_while_it_is_in_use_is_told(data, tmp_path):
