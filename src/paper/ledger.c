@@ -104,11 +104,19 @@ const LedgerLine *ledger_find(const Ledger *l, const char *run, const char *more
 
 // ---------------------------------- writing ------------------------------------------------------
 
-// whether the file ends within a line
-static int ends_open(int fd) {
+// a last line that was cut goes, so that what comes behind it can be read; one that is whole but for
+// its end gets that
+static int end_line(int fd) {
+  off_t size = lseek(fd, 0, SEEK_END), at = size;
   char last;
-  off_t size = lseek(fd, 0, SEEK_END);
-  return size > 0 && pread(fd, &last, 1, size - 1) == 1 && last != '\n';
+  while (at > 0 && pread(fd, &last, 1, at - 1) == 1 && last != '\n') at--;
+  if (at == size) return 0;
+  char *text = calloc((size_t)(size - at) + 1, 1);
+  cJSON *item = text && pread(fd, text, (size_t)(size - at), at) > 0 ? cJSON_Parse(text) : NULL;
+  int bad = item ? write(fd, "\n", 1) != 1 : ftruncate(fd, at);
+  cJSON_Delete(item);
+  free(text);
+  return bad;
 }
 
 int ledger_append(const char *results, const cJSON *lines) {
@@ -118,14 +126,14 @@ int ledger_append(const char *results, const cJSON *lines) {
   if (!out) return bfm_fail(BFM_NO_MEMORY, "no memory for the ledger");
   path_of(results, path, sizeof path);
   int fd = open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-  if (fd >= 0 && ends_open(fd)) fputc('\n', out);
   const cJSON *line;
   cJSON_ArrayForEach(line, lines) {
     char *one = cJSON_PrintUnformatted(line);
     fprintf(out, "%s\n", one ? one : "");
     free(one);
   }
-  int bad = fclose(out) || fd < 0 || write(fd, text, size) != (ssize_t)size || fsync(fd);
+  int bad =
+      fclose(out) || fd < 0 || end_line(fd) || write(fd, text, size) != (ssize_t)size || fsync(fd);
   int status = bad ? bfm_fail(BFM_IO, "cannot write %s: %s", path, strerror(errno)) : BFM_OK;
   if (fd >= 0) close(fd);
   free(text);

@@ -130,8 +130,12 @@ def test_a_line_that_was_cut_is_left_out(done, tmp_path):
   lines = path.read_text().splitlines(keepends=True)
   path.write_text("".join(lines[:-4]) + lines[-4][:40])
   paper(tmp_path / "cut", "run", "first", *TINY, "--seeds", 2)
-  text = path.read_text().splitlines()
-  assert len(text) == len(lines) + 1 and text[-5] == lines[-4][:40]
+  assert [json.loads(line)["run"] for line in path.read_text().splitlines()] == \
+      [json.loads(line)["run"] for line in lines]
+  paper(tmp_path / "cut", "show", "first")
+  path.write_text(path.read_text()[:-1])  # whole, but for its end
+  paper(tmp_path / "cut", "run", "first", *TINY, "--seeds", 3)
+  assert len(path.read_text().splitlines()) == len(lines) + 6
 
 
 def test_ours_stand_beside_the_papers(tmp_path):
