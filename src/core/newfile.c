@@ -1,14 +1,17 @@
 // A file that appears whole or not at all. The temporary name carries the process id, so that two
-// processes never write into each other's file; the rename decides who was last. It is locked while
-// it is written, so that what a killed process has left is known and removed.
+// processes never write into each other's file; the rename decides who was last. What a process that
+// is no more has left is removed by the next to write the same file.
 
 #define _GNU_SOURCE  // a rename that replaces nothing
 #include "core/newfile.h"
 
+#include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -34,26 +37,19 @@ static const char *split(const char *path, char folder[PATH_MAX]) {
   return name;
 }
 
-// whether a name is NAME.PROCESS.tmp, or the temporary of one
-static int is_temporary(const char *entry, const char *name) {
+// of NAME.PROCESS.tmp, or of the temporary of such a one; 0: the entry is something else
+static long process_of(const char *entry, const char *name) {
   size_t length = strlen(name);
-  if (strncmp(entry, name, length) || !entry[length]) return 0;
-  const char *rest = entry + length;
-  for (size_t digits; *rest == '.' && (digits = strspn(rest + 1, "0123456789"));) {
-    rest += 1 + digits;
+  if (strncmp(entry, name, length)) return 0;
+  long process = 0;
+  for (const char *rest = entry + length; *rest; rest += 4) {
+    char *end;
+    if (*rest != '.' || !isdigit((unsigned char)rest[1])) return 0;
+    process = strtol(rest + 1, &end, 10);
+    rest = end;
     if (strncmp(rest, ".tmp", 4)) return 0;
-    rest += 4;
   }
-  return !*rest;
-}
-
-// what is being written has its second byte locked, and by the writer of datasets its first: who can
-// lock all of it is alone
-enum { ALL, SECOND };
-
-static int lock(int fd, int command, int byte) {
-  struct flock range = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = byte, .l_len = byte};
-  return fcntl(fd, command, &range);
+  return process <= INT_MAX ? process : 0;
 }
 
 static void remove_abandoned(const char *path) {
@@ -62,25 +58,12 @@ static void remove_abandoned(const char *path) {
   DIR *entries = opendir(folder);
   if (!entries) return;
   for (struct dirent *entry; (entry = readdir(entries));) {
-    if (!is_temporary(entry->d_name, name)) continue;
-    int fd = openat(dirfd(entries), entry->d_name, O_RDWR | O_NONBLOCK | O_CLOEXEC);
-    if (fd < 0) continue;
-    if (!lock(fd, F_OFD_SETLK, ALL)) unlinkat(dirfd(entries), entry->d_name, 0);
-    close(fd);
+    long process = process_of(entry->d_name, name);
+    if (process > 0 && kill((pid_t)process, 0) && errno == ESRCH) {
+      unlinkat(dirfd(entries), entry->d_name, 0);
+    }
   }
   closedir(entries);
-}
-
-// one that was taken for abandoned before it had its lock is made again
-static int open_temporary(NewFile *f) {
-  struct stat info;
-  do {
-    if (f->fd >= 0) close(f->fd);
-    f->fd = open(f->temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (f->fd < 0) return failed(f, "create");
-    lock(f->fd, F_OFD_SETLKW, SECOND);
-  } while (!fstat(f->fd, &info) && !info.st_nlink);
-  return BFM_OK;
 }
 
 int newfile_open(NewFile *f, const char *path) {
@@ -100,7 +83,8 @@ int newfile_open(NewFile *f, const char *path) {
   }
 
   remove_abandoned(path);
-  return open_temporary(f);
+  f->fd = open(f->temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  return f->fd < 0 ? failed(f, "create") : BFM_OK;
 }
 
 int newfile_write(NewFile *f, const void *bytes, size_t size) {

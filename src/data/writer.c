@@ -164,13 +164,13 @@ static int locate_tables(hid_t file, void *context) {
 // in the file under this name, which the writer has open
 static int locate(Found *found, const char *name) { return hdf5_use(name, locate_tables, found); }
 
-// a lock, of the first byte, dies with its process. The file may have been replaced while it was being opened
+// a lock dies with its process. The file may have been replaced while it was being opened
 static int open_locked(Writer *w, const char *name) {
-  struct flock first = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_len = 1};
+  struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
   struct stat mine, there;
   w->fd = open(name, O_RDWR | O_NONBLOCK | O_CLOEXEC);
   if (w->fd < 0) return bfm_fail(BFM_IO, "cannot open %s: %s", w->path, strerror(errno));
-  int taken = fcntl(w->fd, F_OFD_SETLK, &first) && (errno == EAGAIN || errno == EACCES);
+  int taken = fcntl(w->fd, F_OFD_SETLK, &whole) && (errno == EAGAIN || errno == EACCES);
   if (!taken && !fstat(w->fd, &mine) && !stat(name, &there) && mine.st_ino == there.st_ino) {
     return BFM_OK;
   }
@@ -178,7 +178,7 @@ static int open_locked(Writer *w, const char *name) {
 }
 
 int writer_is_open(const char *path) {
-  struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_len = 1};
+  struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
   int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
   int is_open = fd >= 0 && !fcntl(fd, F_OFD_GETLK, &lock) && lock.l_type != F_UNLCK;
   if (fd >= 0) close(fd);
