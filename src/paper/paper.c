@@ -90,6 +90,7 @@ static int wait_for_data(const PaperPlan *plan, const char *path) {
   return BFM_OK;
 }
 
+// where another process was faster, its data is
 static int make_data(const PaperPlan *plan, const PaperCell *cell, const char *path) {
   TRY(wait_for_data(plan, path));
   int there = !access(path, F_OK);
@@ -112,8 +113,10 @@ static int make_data(const PaperPlan *plan, const PaperCell *cell, const char *p
                          .stop = plan->stop};
   say(plan, "collect %s", path);
   Collection *collection;
-  TRY(collection_open(&collection, &collect));
-  int status = collection_run(collection);
+  int status = collection_open(&collection, &collect);
+  if (status == BFM_IO && !there && !access(path, F_OK)) return make_data(plan, cell, path);
+  TRY(status);
+  status = collection_run(collection);
   collection_close(collection);
   return status;
 }
