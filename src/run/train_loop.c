@@ -79,11 +79,10 @@ static int save(Training *t) {
   for (int r = 0; r < bfm_agent_replicas(t->agent); r++) {
     training_model_path(t, r, path, sizeof path);
     TRY(bfm_agent_save_model(t->agent, r, path));
+    t->kept = 1;  // with its record and log, whatever becomes of the rest
   }
   folder_file(&t->folder, "state.safetensors", path, sizeof path);
-  TRY(bfm_agent_save_state(t->agent, path));
-  t->kept = 1;
-  return BFM_OK;
+  return bfm_agent_save_state(t->agent, path);
 }
 
 static int log_divergence(Training *t, const char *why, double lr) {
