@@ -130,7 +130,8 @@ BFM_API int bfm_agent_prompt_text(bfm_agent *agent, int replica, const char *rew
 // spread over the prompt states. said (may be NULL): the state and how far it is, one sentence
 BFM_API int bfm_agent_prompt_goal(bfm_agent *agent, int replica, const char *goal,
                                   float *z /* [d] */, char *said, size_t size);
-// z of a goal given as a state of the domain: qpos [nq], qvel [nv], act [na]; NULL: zeros
+// z of a goal given as a state of the domain: qpos [nq], qvel [nv], act [na]; the last two may be
+// NULL: zeros
 BFM_API int bfm_agent_prompt_state(bfm_agent *agent, int replica, const double *qpos,
                                    const double *qvel, const double *act, float *z /* [d] */);
 // z of a demonstration: the observations of a dataset's file

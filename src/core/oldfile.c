@@ -10,6 +10,7 @@
 
 int oldfile_open(const char *path, int *fd, size_t *size) {
   struct stat info = {.st_mode = 0};
+  if (!path) return bfm_fail(BFM_BAD_ARGUMENT, "the file to read has no name");
   *fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
   if (*fd < 0) return bfm_fail(BFM_IO, "cannot open %s: %s", path, strerror(errno));
   if (!fstat(*fd, &info) && S_ISREG(info.st_mode)) {

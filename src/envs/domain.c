@@ -27,6 +27,7 @@ static const Domain *const domains[] = {
 const Domain *domain_at(int i) { return i >= 0 && i < DOMAIN_COUNT ? domains[i] : NULL; }
 
 int domain_find(const Domain **domain, const char *name) {
+  if (!name) return bfm_fail(BFM_BAD_ARGUMENT, "the domain has no name");
   Nearest nearest = {.word = name};
   for (int i = 0; i < DOMAIN_COUNT; i++) {
     if (!strcmp(domains[i]->name, name)) {

@@ -267,6 +267,7 @@ static int check_numbers(const char *what, const double *x, int n, int size) {
 
 int sim_set_state(Sim *sim, const double *qpos, const double *qvel, const double *act) {
   const mjModel *model = sim->world->model;
+  if (!qpos) return bfm_fail(BFM_BAD_ARGUMENT, "a state needs qpos");
   TRY(check_numbers("qpos", qpos, sim->n, model->nq));
   TRY(check_numbers("qvel", qvel, sim->n, model->nv));
   TRY(check_numbers("act", act, sim->n, model->na));

@@ -193,6 +193,8 @@ static void test_open_refusals(void **state) {
   SafeTensors *file;
   assert_int_equal(safetensors_open(&file, "/nonexistent/model"), BFM_IO);
   assert_message("No such file");
+  assert_int_equal(safetensors_open(&file, NULL), BFM_BAD_ARGUMENT);
+  assert_message("has no name");
   assert_int_equal(safetensors_open(&file, folder), BFM_IO);
   assert_message("a folder: a file is wanted here");
   static const unsigned char huge[8] = {255, 255, 255, 255, 255, 255, 255, 255};
