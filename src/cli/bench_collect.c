@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "cli/bench.h"
+#include "cli/cli.h"
 #include "run/collect.h"
 
 static const struct { const char *env, *with; } rows[] = {{"walker", "mood"}, {"walker", "rnd"}};
@@ -43,6 +44,7 @@ static int measure(const CollectPlan *plan, CollectSummary *summary) {
   int status = collection_run(collection);
   collection_summary(collection, summary);
   collection_close(collection);
+  if (cli_stop) return bfm_fail(BFM_INTERRUPTED, "stopped while %s was measured", plan->env);
   return status == BFM_INTERRUPTED ? BFM_OK : status;
 }
 
@@ -67,6 +69,7 @@ static void print(int i, const CollectSummary *s, int json) {
 }
 
 int bench_collect(const cJSON *given, double seconds, int json) {
+  cli_catch_signals();  // the data is not to stay
   if (!json) {
     printf("%-8s %-6s %15s %15s %10s\n", "domain", "with", "transitions", "updates", "simulator");
   }
@@ -79,8 +82,12 @@ int bench_collect(const cJSON *given, double seconds, int json) {
     }
     snprintf(path, sizeof path, "%s/data.h5", folder);
     char *options = options_of(given, rows[i].with);
-    CollectPlan plan = {
-        .env = rows[i].env, .path = path, .given = options, .quiet = 1, .seconds = seconds};
+    CollectPlan plan = {.env = rows[i].env,
+                        .path = path,
+                        .given = options,
+                        .quiet = 1,
+                        .seconds = seconds,
+                        .stop = &cli_stop};
     CollectSummary summary;
     int status =
         options ? measure(&plan, &summary) : bfm_fail(BFM_NO_MEMORY, "no memory for the options");

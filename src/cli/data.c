@@ -80,7 +80,7 @@ static int write_kept(const Arguments *a, const Action *action, const Dataset *d
   uint8_t *keep = malloc(data->count);
   if (!keep) return bfm_fail(BFM_NO_MEMORY, "no memory for %" PRId64 " rows", data->count);
   int status = action->keep(&a->choice, data, keep);
-  if (!status) status = dataset_write(data, a->path, keep);
+  if (!status) status = dataset_write(data, a->path, keep, &cli_stop);
   int64_t kept = 0;
   for (int64_t i = 0; i < data->count; i++) kept += keep[i];
   free(keep);
@@ -115,6 +115,7 @@ static int run(const Arguments *a) {
 
   Dataset data;
   TRY(dataset_read_all(&data, a->words + 1, count));
+  cli_catch_signals();
   int status = write_kept(a, action, &data);
   dataset_free(&data);
   return status;

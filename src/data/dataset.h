@@ -4,6 +4,7 @@
 #ifndef BFM_DATA_DATASET_H
 #define BFM_DATA_DATASET_H
 
+#include <signal.h>
 #include <stdint.h>
 
 #include "core/status.h"
@@ -81,7 +82,8 @@ void dataset_trim(Dataset *data);
 void dataset_free(Dataset *data);
 
 // write a new file in D4RL's layout, whole or not at all: the rows whose entry in keep [count]
-// is not 0, NULL: all
-int dataset_write(const Dataset *data, const char *path, const uint8_t *keep);
+// is not 0, NULL: all. stop (may be NULL): given up where it becomes other than 0
+int dataset_write(const Dataset *data, const char *path, const uint8_t *keep,
+                  const volatile sig_atomic_t *stop);
 
 #endif

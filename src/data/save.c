@@ -23,12 +23,20 @@ static void set_flags(const Dataset *data, const uint8_t *keep, uint8_t *termina
   }
 }
 
-// rows that are kept and follow each other are written together
+// rows that are kept and follow each other are written together, so many at most
+#define TOGETHER (1 << 16)
+
 static int write_rows(Writer *writer, const Part *parts, int part_count, int64_t count,
-                      const uint8_t *keep) {
+                      const uint8_t *keep, const volatile sig_atomic_t *stop) {
   const void *values[WRITER_TABLES];
-  for (int64_t begin = 0, end; begin < count; begin = end + 1) {
-    for (end = begin; end < count && (!keep || keep[end]);) end++;
+  for (int64_t begin = 0, end; begin < count; begin = end) {
+    end = begin + 1;
+    if (keep && !keep[begin]) continue;
+    while (end < count && end - begin < TOGETHER && (!keep || keep[end])) end++;
+    if (stop && *stop) {
+      return bfm_fail(BFM_INTERRUPTED, "stopped at transition %" PRId64 " of %" PRId64, begin,
+                      count);
+    }
     for (int k = 0; k < part_count; k++) {
       values[k] = (const char *)parts[k].rows + (size_t)begin * table_row_bytes(&parts[k].table);
     }
@@ -54,7 +62,8 @@ static int create(Writer **writer, const Dataset *data, const char *path, const 
   return status;
 }
 
-static int write_file(const Dataset *data, const char *path, const uint8_t *keep, uint8_t *flags) {
+static int write_file(const Dataset *data, const char *path, const uint8_t *keep, uint8_t *flags,
+                      const volatile sig_atomic_t *stop) {
   Part parts[PART_COUNT + 2];
   int count = dataset_parts(data, parts);
   set_flags(data, keep, flags, flags + data->count);
@@ -65,19 +74,20 @@ static int write_file(const Dataset *data, const char *path, const uint8_t *keep
   for (int64_t i = 0; i < data->count; i++) rows += !keep || keep[i];
   Writer *writer;
   TRY(create(&writer, data, path, parts, count, rows));
-  int status = write_rows(writer, parts, count, data->count, keep);
+  int status = write_rows(writer, parts, count, data->count, keep, stop);
   if (!status) return writer_close(writer);
   writer_abandon(writer);
   return status;
 }
 
-int dataset_write(const Dataset *data, const char *path, const uint8_t *keep) {
+int dataset_write(const Dataset *data, const char *path, const uint8_t *keep,
+                  const volatile sig_atomic_t *stop) {
   if (!access(path, F_OK)) return bfm_fail(BFM_IO, "%s is there already", path);
   NewFile file;
   TRY(newfile_open(&file, path));
   unlink(file.temporary);  // the writer makes its own
   uint8_t *flags = malloc(2 * (size_t)data->count + 1);
-  int status = flags ? write_file(data, file.temporary, keep, flags)
+  int status = flags ? write_file(data, file.temporary, keep, flags, stop)
                      : bfm_fail(BFM_NO_MEMORY, "no memory for %" PRId64 " rows", data->count);
   free(flags);
   if (!status) return newfile_commit_new(&file);

@@ -287,7 +287,10 @@ static void test_mapped(void **state) {
   assert_int_equal(read_variant(&one, (Variant){.with_next = 1, .env = "walker"}), BFM_OK);
   assert_true(one.blocks[PART_ACT].mapped && !one.blocks[PART_OBS].mapped);  // OBS are doubles
   unlink(other);
-  assert_int_equal(dataset_write(&one, other, NULL), BFM_OK);
+  volatile sig_atomic_t stop = 1;
+  assert_int_equal(dataset_write(&one, other, NULL, &stop), BFM_INTERRUPTED);
+  assert_message("stopped at transition 0 of");
+  assert_int_equal(dataset_write(&one, other, NULL, NULL), BFM_OK);
   assert_int_equal(dataset_read_all(&two, (const char *const[]){other}, 1), BFM_OK);
   assert_true(two.blocks[PART_OBS].mapped && two.blocks[PART_NEXT_OBS].mapped);
   assert_memory_equal(one.obs, two.obs, 12 * sizeof *one.obs);
@@ -323,7 +326,7 @@ static void test_trained_in_place(void **state) {
   write_variant(path, &(Variant){.with_next = 1});
   assert_int_equal(dataset_read_all(&one, (const char *const[]){path}, 1), BFM_OK);
   unlink(other);
-  assert_int_equal(dataset_write(&one, other, NULL), BFM_OK);
+  assert_int_equal(dataset_write(&one, other, NULL, NULL), BFM_OK);
   dataset_free(&one);
   assert_int_equal(dataset_read_all(&two, (const char *const[]){other}, 1), BFM_OK);
   assert_non_null(two.rewards);
