@@ -140,7 +140,7 @@ def test_kept_prompts_of_others(change, words, model, tmp_path):
 
 
 def test_an_output_without_a_name(model, tmp_path):
-  assert "has no name" in refused("prompt", model, "--task", "easy", "-o", "", cwd=tmp_path)
+  assert "needs a name" in refused("prompt", model, "--task", "easy", "-o", "", cwd=tmp_path)
   assert not list(tmp_path.iterdir())
 
 
