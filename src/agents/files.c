@@ -196,7 +196,6 @@ int bfm_agent_export(bfm_agent *a, int replica, const char *path, int members, i
   Config config = a->config;
   config.seed += replica;
   config.seeds = 1;
-  TRY(options_set(agent_options, &config, "device", "auto"));  // it runs wherever it is taken
   config.members = members ? members : a->M;
   TRY(options_set(agent_options, &config, "device", "cpu"));
   TRY(options_set(agent_options, &config, "precision", "auto"));
