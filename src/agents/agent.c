@@ -86,8 +86,7 @@ static float *floats(Arena *arena, int64_t count) {
 }
 
 static void batch_layout(bfm_agent *a, Arena *arena) {
-  int64_t rows = a->R * a->N, draws = a->autoregressive ? a->pool_rows : a->config.z_groups;
-  a->index = arena_take(arena, rows * sizeof *a->index);
+  int64_t rows = a->R * a->N;
   a->obs = floats(arena, rows * a->obs_dim);
   a->act = floats(arena, rows * a->act_dim);
   a->next_obs = floats(arena, rows * a->obs_dim);
@@ -98,9 +97,6 @@ static void batch_layout(bfm_agent *a, Arena *arena) {
   a->goal_now = a->goal_columns && a->laplacian ? floats(arena, rows * a->goal_dim) : a->obs;
   a->z = floats(arena, rows * a->d);
   a->z_b = a->K > 1 ? floats(arena, rows * a->d) : NULL;
-  a->z_normal = floats(arena, a->R * draws * a->d);
-  a->z_choice = floats(arena, a->R * draws);
-  a->z_index = arena_take(arena, a->R * draws * sizeof *a->z_index);
   if (!a->autoregressive) return;
   a->pool = floats(arena, a->R * a->pool_rows * a->d);
   a->pool_obs = floats(arena, a->R * a->pool_rows * a->obs_dim);

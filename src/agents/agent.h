@@ -65,13 +65,10 @@ struct bfm_agent {
   void *data_memory;  // where they are copies
 
   // a batch
-  int32_t *index;                                   // [R, N]
   float *obs, *act, *next_obs, *discount;           // [R, N, ·]
   float *noise_next, *noise_pi;                     // [R, N, act]
   float *goal, *goal_now;                           // [R, N, goal]: phi(s'), and phi(s) for lap
   float *z, *z_b;                                   // [R, N, d]: for F and pi, for B
-  float *z_normal, *z_choice;                       // [R, P or N, ·]
-  int32_t *z_index;                                 // [R, P or N]
   float *pool, *pool_obs, *pool_goal, *pool_z, *pool_zb;  // [R, P, ·]
   int64_t pool_rows;                                // P
 

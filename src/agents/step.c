@@ -17,31 +17,26 @@
 
 // ------------------------------- sampling --------------------------------------------------------
 
-static void draw_indices(bfm_agent *a, int32_t *out, Stream stream, int64_t count, int64_t below) {
-  a->ops->draw_index(a->ops, &(DrawIndex){.out = out, .seeds = a->seeds, .step = a->step_device,
-                                          .stream = stream, .replicas = a->R, .count = count,
-                                          .below = below});
-}
-
 // N transitions of the data
 static void draw_batch(bfm_agent *a) {
-  draw_indices(a, a->index, STREAM_BATCH, a->N, a->data_count);
-  Gather obs = {.out = a->obs, .in = a->data_obs, .index = a->index, .replicas = a->R,
-                .rows = a->N, .cols = a->obs_dim};
-  Gather act = obs, next_obs = obs, discount = obs;
+  SampleRows obs = {.out = a->obs, .in = a->data_obs, .seeds = a->seeds, .step = a->step_device,
+                    .stream = STREAM_BATCH, .replicas = a->R, .rows = a->N, .cols = a->obs_dim,
+                    .below = a->data_count};
+  SampleRows act = obs, next_obs = obs, discount = obs;
   act.out = a->act, act.in = a->data_act, act.cols = a->act_dim;
   next_obs.out = a->next_obs, next_obs.in = a->data_next;
   discount.out = a->discount, discount.in = a->data_discount, discount.cols = 1;
   obs.next = &act, act.next = &next_obs, next_obs.next = &discount;
-  a->ops->gather(a->ops, &obs);
+  a->ops->sample_rows(a->ops, &obs);
 }
 
 // states for the pool of z, from the data or from the batch
 static void draw_pool_states(bfm_agent *a, const float *states, int64_t count, int64_t stride) {
-  draw_indices(a, a->z_index, STREAM_Z_STATE, a->pool_rows, count);
-  a->ops->gather(a->ops, &(Gather){.out = a->pool_obs, .in = states, .index = a->z_index,
-                                   .replicas = a->R, .rows = a->pool_rows, .cols = a->obs_dim,
-                                   .in_stride = stride});
+  a->ops->sample_rows(a->ops, &(SampleRows){.out = a->pool_obs, .in = states, .seeds = a->seeds,
+                                            .step = a->step_device, .stream = STREAM_Z_STATE,
+                                            .replicas = a->R, .rows = a->pool_rows,
+                                            .cols = a->obs_dim, .below = count,
+                                            .in_stride = stride});
 }
 
 static void draw_noise(bfm_agent *a, float *out, Stream stream) {

@@ -57,14 +57,9 @@ void agent_refresh_pool(bfm_agent *a) {
     take_block(a, a->config.b_norm ? a->pool_zb : tape->out, a->pool_z, rows, k);
   }
 
-  Draw draw = {.seeds = a->seeds, .step = a->step_device, .replicas = a->R};
-  draw.out = a->z_normal, draw.stream = STREAM_Z_NORMAL, draw.count = P * a->d;
-  ops->draw_normal(ops, &draw);
-  draw.out = a->z_choice, draw.stream = STREAM_Z_CHOICE, draw.count = P;
-  ops->draw_uniform(ops, &draw);
-  ops->mix_z(ops, &(MixZ){.z = a->pool, .normal = a->z_normal, .choice = a->z_choice,
-                          .states = a->pool_z, .replicas = a->R, .rows = P, .draws = P, .d = a->d,
-                          .state_rows = P, .mix = (float)a->config.z_mix});
+  ops->mix_z(ops, &(MixZ){.z = a->pool, .states = a->pool_z, .seeds = a->seeds,
+                          .step = a->step_device, .replicas = a->R, .rows = P, .draws = P,
+                          .d = a->d, .state_rows = P, .mix = (float)a->config.z_mix});
 }
 
 void agent_draw_z(bfm_agent *a) {
@@ -75,19 +70,11 @@ void agent_draw_z(bfm_agent *a) {
                               .rows = a->N, .draws = draws, .d = a->d, .pool_rows = a->pool_rows});
     return;
   }
-  Draw draw = {.seeds = a->seeds, .step = a->step_device, .replicas = a->R};
-  draw.out = a->z_normal, draw.stream = STREAM_Z_NORMAL, draw.count = draws * a->d;
-  ops->draw_normal(ops, &draw);
-  draw.out = a->z_choice, draw.stream = STREAM_Z_CHOICE, draw.count = draws;
-  ops->draw_uniform(ops, &draw);
-  ops->draw_index(ops, &(DrawIndex){.out = a->z_index, .seeds = a->seeds, .step = a->step_device,
-                                    .stream = STREAM_Z_STATE, .replicas = a->R, .count = draws,
-                                    .below = a->N});
   int64_t rows = a->laplacian ? 2 * a->N : a->N;  // lap: phi(s), then phi(s')
-  ops->mix_z(ops, &(MixZ){.z = a->z, .normal = a->z_normal, .choice = a->z_choice,
-                          .states = a->b + (rows - a->N) * a->d, .index = a->z_index,
-                          .replicas = a->R, .rows = a->N, .draws = draws, .d = a->d,
-                          .state_rows = rows, .mix = (float)a->config.z_mix});
+  ops->mix_z(ops, &(MixZ){.z = a->z, .states = a->b + (rows - a->N) * a->d, .seeds = a->seeds,
+                          .step = a->step_device, .replicas = a->R, .rows = a->N, .draws = draws,
+                          .d = a->d, .state_rows = rows, .below = a->N,
+                          .mix = (float)a->config.z_mix});
 }
 
 // ------------------------------- features --------------------------------------------------------

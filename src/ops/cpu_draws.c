@@ -6,62 +6,47 @@
 
 #define CHUNK_DRAWS 1024  // a multiple of 4: a block of random words is not cut
 
+// normals begin … end - 1 of a key, a block of random words at a time
+static void normals(float *out, uint64_t seed, uint32_t stream, int64_t step, int64_t begin,
+                    int64_t end) {
+  for (int64_t block = begin / 4; block * 4 < end; block++) {
+    Philox p = philox(seed, stream, (uint64_t)step, (uint32_t)block);
+    float v[4];
+    philox_normal(p.v[0], p.v[1], &v[0], &v[1]);
+    philox_normal(p.v[2], p.v[3], &v[2], &v[3]);
+    for (int j = 0; j < 4; j++) {
+      int64_t i = block * 4 + j;
+      if (i >= begin && i < end) out[i - begin] = v[j];
+    }
+  }
+}
+
 static void draw_normal_task(void *job, int64_t task, int worker) {
   ARGS(Draw);
   int64_t pieces = chunks(x->count, CHUNK_DRAWS), r = task / pieces;
   int64_t begin = task % pieces * CHUNK_DRAWS, end = min64(begin + CHUNK_DRAWS, x->count);
-  float *out = x->out + r * x->count;
-  for (int64_t i = begin; i < end; i += 4) {
-    Philox p = philox(x->seeds[r], x->stream, (uint64_t)*x->step, (uint32_t)(i / 4));
-    float v[4];
-    philox_normal(p.v[0], p.v[1], &v[0], &v[1]);
-    philox_normal(p.v[2], p.v[3], &v[2], &v[3]);
-    for (int64_t j = i; j < min64(i + 4, end); j++) out[j] = v[j - i];
-  }
+  normals(x->out + r * x->count + begin, x->seeds[r], x->stream, *x->step, begin, end);
 }
 
 static void draw_normal(Ops *ops, const Draw *x) {
   cpu_run(ops, x, x->replicas * chunks(x->count, CHUNK_DRAWS), draw_normal_task);
 }
 
-static void draw_uniform_task(void *job, int64_t task, int worker) {
-  ARGS(Draw);
-  int64_t pieces = chunks(x->count, CHUNK_DRAWS), r = task / pieces;
-  int64_t begin = task % pieces * CHUNK_DRAWS, end = min64(begin + CHUNK_DRAWS, x->count);
-  for (int64_t i = begin; i < end; i++) {
-    x->out[r * x->count + i] = random_uniform(x->seeds[r], x->stream, (uint64_t)*x->step, i);
-  }
-}
-
-static void draw_uniform(Ops *ops, const Draw *x) {
-  cpu_run(ops, x, x->replicas * chunks(x->count, CHUNK_DRAWS), draw_uniform_task);
-}
-
-static void draw_index_task(void *job, int64_t task, int worker) {
-  ARGS(DrawIndex);
-  for (int64_t i = 0; i < x->count; i++) {
-    x->out[task * x->count + i] =
-        (int32_t)random_below(x->seeds[task], x->stream, (uint64_t)*x->step, i, (uint64_t)x->below);
-  }
-}
-
-static void draw_index(Ops *ops, const DrawIndex *x) {
-  cpu_run(ops, x, x->replicas, draw_index_task);
-}
-
-static void gather_task(void *job, int64_t task, int worker) {
-  ARGS(Gather);
+static void sample_rows_task(void *job, int64_t task, int worker) {
+  ARGS(SampleRows);
   int64_t pieces = chunks(x->rows, CHUNK_ROWS), r = task / pieces;
   int64_t begin = task % pieces * CHUNK_ROWS, end = min64(begin + CHUNK_ROWS, x->rows);
   for (int64_t i = begin; i < end; i++) {
-    memcpy(x->out + (r * x->rows + i) * x->cols,
-           x->in + (r * x->in_stride + x->index[r * x->rows + i]) * x->cols,
+    uint64_t k = random_below(x->seeds[r], x->stream, (uint64_t)*x->step, i, (uint64_t)x->below);
+    memcpy(x->out + (r * x->rows + i) * x->cols, x->in + (r * x->in_stride + (int64_t)k) * x->cols,
            x->cols * sizeof *x->out);
   }
 }
 
-static void gather(Ops *ops, const Gather *x) {
-  for (; x; x = x->next) cpu_run(ops, x, x->replicas * chunks(x->rows, CHUNK_ROWS), gather_task);
+static void sample_rows(Ops *ops, const SampleRows *x) {
+  for (; x; x = x->next) {
+    cpu_run(ops, x, x->replicas * chunks(x->rows, CHUNK_ROWS), sample_rows_task);
+  }
 }
 
 // ------------------------------- z ---------------------------------------------------------------
@@ -73,16 +58,19 @@ static void to_sphere(float *z, const float *v, int64_t d) {
 
 static void mix_z_task(void *job, int64_t task, int worker) {
   ARGS(MixZ);
-  int64_t r = task / x->draws, repeat = x->rows / x->draws;
-  int use_state = x->states && x->choice[task] < x->mix;
-  const float *v = x->normal + task * x->d;
-  if (use_state) {
-    int64_t state = x->index ? x->index[task] : task % x->draws;
-    v = x->states + (r * x->state_rows + state) * x->d;
-  }
+  int64_t r = task / x->draws, i = task % x->draws, repeat = x->rows / x->draws;
+  uint64_t seed = x->seeds[r], step = (uint64_t)*x->step;
   float *z = x->z + task * repeat * x->d;
+  const float *v = z;
+  if (x->states && random_uniform(seed, STREAM_Z_CHOICE, step, i) < x->mix) {
+    int64_t state = i;
+    if (x->below) state = (int64_t)random_below(seed, STREAM_Z_STATE, step, i, (uint64_t)x->below);
+    v = x->states + (r * x->state_rows + state) * x->d;
+  } else {
+    normals(z, seed, STREAM_Z_NORMAL, *x->step, i * x->d, (i + 1) * x->d);
+  }
   to_sphere(z, v, x->d);
-  for (int64_t i = 1; i < repeat; i++) memcpy(z + i * x->d, z, x->d * sizeof *z);
+  for (int64_t j = 1; j < repeat; j++) memcpy(z + j * x->d, z, x->d * sizeof *z);
 }
 
 static void mix_z(Ops *ops, const MixZ *x) { cpu_run(ops, x, x->replicas * x->draws, mix_z_task); }
@@ -148,9 +136,7 @@ static void es_pick(Ops *ops, const EsPick *x) { cpu_run(ops, x, x->rows, es_pic
 
 void cpu_draws(Ops *ops) {
   ops->draw_normal = draw_normal;
-  ops->draw_uniform = draw_uniform;
-  ops->draw_index = draw_index;
-  ops->gather = gather;
+  ops->sample_rows = sample_rows;
   ops->mix_z = mix_z;
   ops->pool_z = pool_z;
   ops->normalize_z = normalize_z;

@@ -8,18 +8,13 @@
 // ------------------------------- random numbers --------------------------------------------------
 
 // a thread for each block of four words; the replica is blockIdx.y
-template <bool NORMAL>
-__global__ void draw_kernel(const Draw x) {
+__global__ void draw_normal_kernel(const Draw x) {
   int64_t i = thread_index() * 4, r = blockIdx.y;
   if (i >= x.count) return;
   Philox p = philox(x.seeds[r], x.stream, (uint64_t)*x.step, (uint32_t)(i / 4));
   float v[4];
-  if (NORMAL) {
-    philox_normal(p.v[0], p.v[1], &v[0], &v[1]);
-    philox_normal(p.v[2], p.v[3], &v[2], &v[3]);
-  } else {
-    for (int j = 0; j < 4; j++) v[j] = philox_uniform(p.v[j]);
-  }
+  philox_normal(p.v[0], p.v[1], &v[0], &v[1]);
+  philox_normal(p.v[2], p.v[3], &v[2], &v[3]);
   float *out = x.out + r * x.count + i;
 #pragma unroll
   for (int j = 0; j < 4; j++) {
@@ -27,45 +22,27 @@ __global__ void draw_kernel(const Draw x) {
   }
 }
 
-static dim3 grid_replicas(int64_t n, int64_t replicas) {
-  return dim3((unsigned)divide_up(n, THREADS), (unsigned)replicas);
-}
-
 static void draw_normal(Ops *ops, const Draw *x) {
-  dim3 grid = grid_replicas(divide_up(x->count, 4), x->replicas);
-  launch(cuda_of(ops), draw_kernel<true>, grid, THREADS, *x);
+  dim3 grid((unsigned)divide_up(divide_up(x->count, 4), THREADS), (unsigned)x->replicas);
+  launch(cuda_of(ops), draw_normal_kernel, grid, THREADS, *x);
 }
 
-static void draw_uniform(Ops *ops, const Draw *x) {
-  dim3 grid = grid_replicas(divide_up(x->count, 4), x->replicas);
-  launch(cuda_of(ops), draw_kernel<false>, grid, THREADS, *x);
-}
-
-__global__ void draw_index_kernel(const DrawIndex x) {
-  int64_t i = thread_index(), r = blockIdx.y;
-  if (i >= x.count) return;
-  x.out[r * x.count + i] =
-      (int32_t)random_below(x.seeds[r], x.stream, (uint64_t)*x.step, i, (uint64_t)x.below);
-}
-
-static void draw_index(Ops *ops, const DrawIndex *x) {
-  launch(cuda_of(ops), draw_index_kernel, grid_replicas(x->count, x->replicas), THREADS, *x);
-}
-
-__global__ void gather_kernel(const Several<Gather> several) {
-  const Gather &x = several.x[blockIdx.z];
+// every value draws its row anew: that is faster than a kernel before this one
+__global__ void sample_rows_kernel(const Several<SampleRows> several) {
+  const SampleRows &x = several.x[blockIdx.z];
   unsigned i = thread_index32(), cols = x.cols, row = i / cols, col = i % cols;
   int64_t r = blockIdx.y;
   if (r >= x.replicas || row >= x.rows) return;
-  int64_t from = r * x.in_stride + x.index[r * x.rows + row];
+  uint64_t k = random_below(x.seeds[r], x.stream, (uint64_t)*x.step, row, (uint64_t)x.below);
+  int64_t from = r * x.in_stride + (int64_t)k;
   x.out[r * x.rows * x.cols + i] = x.in[from * x.cols + col];
 }
 
-static int64_t gather_values(const Gather *x) { return x->rows * x->cols; }
-static int64_t gather_groups(const Gather *x) { return x->replicas; }
+static int64_t sampled_values(const SampleRows *x) { return x->rows * x->cols; }
+static int64_t sampled_groups(const SampleRows *x) { return x->replicas; }
 
-static void gather(Ops *ops, const Gather *x) {
-  launch_several(cuda_of(ops), gather_kernel, x, gather_values, gather_groups);
+static void sample_rows(Ops *ops, const SampleRows *x) {
+  launch_several(cuda_of(ops), sample_rows_kernel, x, sampled_values, sampled_groups);
 }
 
 // ------------------------------- z ---------------------------------------------------------------
@@ -78,17 +55,24 @@ __device__ inline void to_sphere(float *z, const float *v, int64_t d) {
   for (int64_t j = lane_index(); j < d; j += 32) z[j] = v[j] * scale;
 }
 
-// a warp for each row of z: rows that share a draw repeat its norm rather than wait for it
+// a warp for each row of z: rows of a group repeat its draw and norm rather than wait for them
 __global__ void mix_z_kernel(const MixZ x) {
   unsigned row = thread_index32() / 32, rows = x.rows, draws = x.draws;
   if (row >= x.replicas * rows) return;
-  int64_t r = row / rows, draw = r * draws + row % rows / (rows / draws);
-  const float *v = x.normal + draw * x.d;
-  if (x.states && x.choice[draw] < x.mix) {
-    int64_t state = x.index ? x.index[draw] : draw - r * draws;
+  int64_t r = row / rows, i = row % rows / (rows / draws);
+  uint64_t seed = x.seeds[r], step = (uint64_t)*x.step;
+  float *z = x.z + row * x.d;
+  const float *v = z;
+  if (x.states && random_uniform(seed, STREAM_Z_CHOICE, step, i) < x.mix) {
+    int64_t state = i;
+    if (x.below) state = (int64_t)random_below(seed, STREAM_Z_STATE, step, i, (uint64_t)x.below);
     v = x.states + (r * x.state_rows + state) * x.d;
+  } else {
+    for (int64_t j = lane_index(); j < x.d; j += 32) {
+      z[j] = random_normal(seed, STREAM_Z_NORMAL, step, i * x.d + j);
+    }
   }
-  to_sphere(x.z + row * x.d, v, x.d);
+  to_sphere(z, v, x.d);
 }
 
 static void mix_z(Ops *ops, const MixZ *x) {
@@ -158,9 +142,7 @@ static void es_pick(Ops *ops, const EsPick *x) {
 
 void cuda_draws(Ops *ops) {
   ops->draw_normal = draw_normal;
-  ops->draw_uniform = draw_uniform;
-  ops->draw_index = draw_index;
-  ops->gather = gather;
+  ops->sample_rows = sample_rows;
   ops->mix_z = mix_z;
   ops->pool_z = pool_z;
   ops->normalize_z = normalize_z;

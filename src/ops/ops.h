@@ -179,32 +179,27 @@ typedef struct {
   int64_t replicas, count;
 } Draw;
 
-typedef struct {
-  int32_t *out;  // [R, count], each in [0, below)
+// out[r, i, :] = in[r·in_stride + k, :], k drawn in [0, below); in_stride 0: one source for all
+// replicas. Of one key all draw the same k.
+typedef struct SampleRows {
+  float *out;  // [R, rows, cols]
+  const float *in;
   const uint64_t *seeds;
   const int64_t *step;
   uint32_t stream;
-  int64_t replicas, count, below;
-} DrawIndex;
+  int64_t replicas, rows, cols, below, in_stride;
+  const struct SampleRows *next;  // as Pack's
+} SampleRows;
 
-// out[r, i, :] = in[r·in_stride + index[r, i], :]; in_stride 0: one source for all replicas
-typedef struct Gather {
-  float *out;
-  const float *in;
-  const int32_t *index;
-  int64_t replicas, rows, cols, in_stride;
-  const struct Gather *next;  // as Pack's
-} Gather;
-
-// z[r, j] for row j in group i = j / (rows/draws): √d·v/‖v‖ with v = states[r, index[r, i]] where
-// choice[r, i] < mix, else normal[r, i]
+// z[r, j] for row j in group i = j / (rows/draws): √d·v/‖v‖, with v one of the states for a share
+// `mix` of the groups, else normal. Keyed as Draw by seeds and step, in the streams of z.
 typedef struct {
-  float *z;                                // [R, rows, d]
-  const float *normal;                     // [R, draws, d]
-  const float *choice;                     // [R, draws]
-  const float *states;                     // [R, state_rows, d]: B of some states; NULL: none
-  const int32_t *index;                    // [R, draws]; NULL: draw i takes state i
+  float *z;             // [R, rows, d]
+  const float *states;  // [R, state_rows, d]: B of some states; NULL: none
+  const uint64_t *seeds;
+  const int64_t *step;
   int64_t replicas, rows, draws, d, state_rows;
+  int64_t below;  // the state is drawn in [0, below); 0: group i takes state i
   float mix;
 } MixZ;
 
@@ -479,9 +474,7 @@ struct Ops {
   void (*residual_norm)(Ops *ops, const ResidualNorm *x);
 
   void (*draw_normal)(Ops *ops, const Draw *x);
-  void (*draw_uniform)(Ops *ops, const Draw *x);
-  void (*draw_index)(Ops *ops, const DrawIndex *x);
-  void (*gather)(Ops *ops, const Gather *x);
+  void (*sample_rows)(Ops *ops, const SampleRows *x);
   void (*mix_z)(Ops *ops, const MixZ *x);
   void (*pool_z)(Ops *ops, const PoolZ *x);
   void (*normalize_z)(Ops *ops, const NormalizeZ *x);

@@ -17,33 +17,30 @@ void test_draws(void **state) {
   uint64_t seeds[R] = {1, 99, UINT64_MAX};
   int64_t step = 123456789012;
   Buffer *seed = raw(seeds, sizeof seeds), *at = raw(&step, sizeof step);
-  Buffer *normal = f32(R * N), *uniform = f32(R * N), *index = f32(R * N);
+  Buffer *normal = f32(R * N);
   BOTH(draw_normal, Draw, .out = AT(normal), .seeds = AT(seed), .step = AT(at), .stream = 2,
        .replicas = R, .count = N);
   check("draw_normal", normal, 2e-6);
-  BOTH(draw_uniform, Draw, .out = AT(uniform), .seeds = AT(seed), .step = AT(at), .stream = 3,
-       .replicas = R, .count = N);
-  check_equal("draw_uniform", uniform);
-  BOTH(draw_index, DrawIndex, .out = AT(index), .seeds = AT(seed), .step = AT(at), .stream = 4,
-       .replicas = R, .count = N, .below = 50);
-  check_equal("draw_index", index);
 
   for (int cols = 5; cols <= 24; cols += 19) {
     Buffer *from = f32(R * 50 * cols), *out = f32(R * N * cols);
-    BOTH(gather, Gather, .out = AT(out), .in = AT(from), .index = AT(index), .replicas = R,
-         .rows = N, .cols = cols, .in_stride = cols == 5 ? 50 : 0);
-    check_equal("gather", out);
+    BOTH(sample_rows, SampleRows, .out = AT(out), .in = AT(from), .seeds = AT(seed),
+         .step = AT(at), .stream = 4, .replicas = R, .rows = N, .cols = cols, .below = 50,
+         .in_stride = cols == 5 ? 50 : 0);
+    check_equal("sample_rows", out);
   }
 
   int64_t d = 50, draw = 41;
-  Buffer *states = f32(R * 60 * d), *v = f32(R * draw * d), *z = f32(R * N * d);
-  BOTH(mix_z, MixZ, .z = AT(z), .normal = AT(v), .choice = AT(uniform), .states = AT(states),
-       .index = AT(index), .replicas = R, .rows = N, .draws = draw, .d = d, .state_rows = 60,
-       .mix = 0.5f);
+  Buffer *states = f32(R * 60 * d), *z = f32(R * N * d);
+  BOTH(mix_z, MixZ, .z = AT(z), .states = AT(states), .seeds = AT(seed), .step = AT(at),
+       .replicas = R, .rows = N, .draws = draw, .d = d, .state_rows = 60, .below = 60, .mix = 0.5f);
   check("mix_z", z, 2e-5);
-  BOTH(mix_z, MixZ, .z = AT(z), .normal = AT(v), .choice = AT(uniform), .states = AT(states),
+  BOTH(mix_z, MixZ, .z = AT(z), .states = AT(states), .seeds = AT(seed), .step = AT(at),
        .replicas = R, .rows = draw, .draws = draw, .d = d, .state_rows = 60, .mix = 0.5f);
   check("mix_z of state i", z, 2e-5);
+  BOTH(mix_z, MixZ, .z = AT(z), .seeds = AT(seed), .step = AT(at), .replicas = R, .rows = N,
+       .draws = N, .d = d, .mix = 0.5f);
+  check("mix_z without states", z, 2e-5);
   BOTH(pool_z, PoolZ, .z = AT(z), .pool = AT(states), .step = AT(at), .replicas = R, .rows = N,
        .draws = 5, .d = d, .pool_rows = 60);
   check_equal("pool_z", z);
