@@ -79,17 +79,17 @@ void fb_loss(bfm_agent *a) {
   inner(a, a->df, 1, a->m, a->M, 0, a->b, a->N, a->M, a->d, EPILOGUE_NONE);
 }
 
-// after the loss: db (and du, dv)
+// after both losses: adds to the db of orthonormality (and leaves du, dv)
 void fb_features_grad(bfm_agent *a) {
   int M = a->M;
   int64_t rank = a->config.mbar;
-  inner(a, a->db, M, a->m, M, 1, a->tape[NET_F].out, a->tape[NET_F].rows, 1, a->d, EPILOGUE_NONE);
+  inner(a, a->db, M, a->m, M, 1, a->tape[NET_F].out, a->tape[NET_F].rows, 1, a->d, EPILOGUE_ADD);
   if (!rank) return;
   inner(a, a->du, M, a->m, M, 0, a->tape[NET_V].out, a->N, M, rank, EPILOGUE_NONE);
   inner(a, a->dv, M, a->m, M, 1, a->tape[NET_U].out, a->N, M, rank, EPILOGUE_NONE);
 }
 
-// adds λ times its gradient to db
+// needs B only; leaves λ times its gradient in db, lap: adds it
 void ortho_loss(bfm_agent *a) {
   Ops *ops = a->ops;
   int64_t rows = a->laplacian ? 2 * a->N : a->N;  // lap: at phi(s'), the second half
@@ -108,7 +108,8 @@ void ortho_loss(bfm_agent *a) {
                                     .groups = a->I, .rows = a->J});
   for (int64_t i = 0; i < a->I; i++) {
     ops->gemm(ops, &(Gemm){.m = a->J, .n = a->d, .k = a->J, .type = F32, .type_c = F32,
-                           .epilogue = EPILOGUE_ADD, .a = a->c + i * a->J * a->J, .lda = a->J,
+                           .epilogue = a->laplacian ? EPILOGUE_ADD : EPILOGUE_NONE,
+                           .a = a->c + i * a->J * a->J, .lda = a->J,
                            .stride_a = a->I * a->J * a->J, .b = b + i * a->J * a->d, .ldb = a->d,
                            .stride_b = rows * a->d, .c = db + i * a->J * a->d, .ldc = a->d,
                            .stride_c = rows * a->d, .batch = a->R});

@@ -220,6 +220,9 @@ void agent_learn(bfm_agent *a) {
   if (a->config.mbar) baseline_forward(a);
   ops->join(ops, 3);
   if (!a->laplacian) fb_target(a);
+  ops->lane(ops, 3);  // what B learns from itself
+  if (a->laplacian) laplacian_loss(a);
+  ortho_loss(a);
   ops->lane(ops, 0);
   forward_forward(a);
   if (a->laplacian) action_values(a);
@@ -235,18 +238,14 @@ void agent_learn(bfm_agent *a) {
   update(a, a->first[NET_PI], a->count);
   ops->lane(ops, 0);
 
-  // FB loss (lap: successor features and Laplacian) and orthonormality
+  // FB loss (lap: that of successor features)
   ops->join(ops, 1);
-  if (a->laplacian) {
-    psi_loss(a);
-    laplacian_loss(a);
-  } else {
-    fb_loss(a);
-  }
+  if (a->laplacian) psi_loss(a);
+  else fb_loss(a);
   ops->fork(ops, 1);
   ops->lane(ops, 1);
+  ops->join(ops, 3);
   if (!a->laplacian) fb_features_grad(a);
-  ortho_loss(a);
   b_backward(a);
   if (a->config.mbar) baseline_backward(a);
   update(a, a->first[NET_B], a->first[NET_B] + a->net[NET_B].count);
