@@ -14,6 +14,7 @@
 #include "agents/config.h"
 #include "cli/cli.h"
 #include "cli/coverage.h"
+#include "cli/pictures.h"
 #include "cli/records.h"
 #include "data/dataset.h"
 #include "data/safetensors.h"
@@ -218,6 +219,7 @@ static Info *info_of(const char *path) {
   size_t n = file ? fread(head, 1, sizeof head, file) : 0;
   if (file) fclose(file);
   if (!memcmp(head, hdf5, sizeof head) || cli_has_suffix(path, ".npz")) return dataset_info;
+  if (picture_of(head, n)) return picture_of(head, n);
   // the first number of a safetensors file may look like a brace, with zeros behind it
   if (*head == '{' && !memchr(head, 0, n)) return records_info;
   if (cli_has_suffix(path, ".json") || cli_has_suffix(path, ".jsonl")) return records_info;

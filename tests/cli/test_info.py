@@ -275,6 +275,53 @@ def test_other_files(tmp_path):
   assert "NaN" in refused("info", data)
 
 
+def info(path):
+  return json.loads(run("info", "--json", path).stdout)
+
+
+def test_pictures(tmp_path):
+  picture = (ROOT / "docs/demo.png").read_bytes()
+  shown = info(ROOT / "docs/demo.png")
+  width, height = (int.from_bytes(picture[at:at + 4], "big") for at in (16, 20))
+  assert (shown["kind"], shown["width"], shown["height"]) == ("picture", width, height)
+  cut, flipped = tmp_path / "cut.png", tmp_path / "flipped.png"
+  cut.write_bytes(picture[:len(picture) // 2])
+  flipped.write_bytes(picture[:5000] + bytes([picture[5000] ^ 1]) + picture[5001:])
+  for damaged in cut, flipped:
+    assert damaged.name in refused("info", damaged)
+
+  plot = tmp_path / "plot.svg"
+  plot.write_text('<?xml version="1.0"?>\n<svg width="4"><g/></svg>\n')
+  assert info(plot)["kind"] == "plot"
+  plot.write_text('<?xml version="1.0"?>\n<svg width="4"><g/>')
+  assert "cut" in refused("info", plot)
+
+
+def box(name, *inside):
+  body = b"".join(inside)
+  return (8 + len(body)).to_bytes(4, "big") + name + body
+
+
+def numbers(*values):
+  return b"".join(value.to_bytes(4, "big") for value in values)
+
+
+def test_films(tmp_path):
+  clock = box(b"mvhd", numbers(0, 0, 0, 1000, 2500), bytes(80))
+  place = box(b"tkhd", bytes(76), numbers(320 << 16, 240 << 16))
+  sizes = box(b"stsz", numbers(0, 0, 75), bytes(300))
+  track = box(b"trak", place, box(b"mdia", box(b"minf", box(b"stbl", sizes))))
+  whole = box(b"ftyp", b"isom") + box(b"moov", clock, track) + box(b"mdat", bytes(999))
+  film = tmp_path / "film.mp4"
+  film.write_bytes(whole)
+  shown = info(film)
+  assert shown["kind"] == "film" and (shown["width"], shown["height"]) == (320, 240)
+  assert (shown["frames"], shown["seconds"]) == (75, 2.5)
+  for size in range(8, len(whole), 37):
+    film.write_bytes(whole[:size])
+    assert "film" in refused("info", film)
+
+
 def test_a_dataset_is_no_model(data):
   assert "a dataset" in refused("prompt", data, "--reward", "x")
 
