@@ -377,9 +377,9 @@ int cli_info(int argc, char **argv) {
                             parse,
                             "FILE...",
                             "Say what a model, a policy, a training state, a dataset, the folder "
-                            "of a run, a log, a ledger, measurements, a kept prompt or a goal "
-                            "holds, and check that it is sound: the exit status is not 0 when a "
-                            "file cannot be trusted.\v"
+                            "of a run, a log, a ledger, measurements, a kept prompt, a goal, a "
+                            "picture or a film holds, and check that it is sound: the exit status "
+                            "is not 0 when a file cannot be trusted.\v"
                             "Examples:\n"
                             "  bfm info models/walker.safetensors\n"
                             "  bfm info mood.h5 runs/walker --json\n",
