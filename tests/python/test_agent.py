@@ -110,6 +110,62 @@ def test_what_is_not_given_is_drawn_from_the_seed():
   assert a == b and a != c
 
 
+def philox(seed, stream, step, index):
+  """Philox4x32-10: four words for each index."""
+  mask, high = np.uint64(0xffffffff), np.uint64(32)
+  c = [index.astype(np.uint64), *(np.full(len(index), x, np.uint64) for x in (stream, step, 0))]
+  key = [seed, 0]
+  for _ in range(10):
+    p, q = np.uint64(0xD2511F53) * c[0], np.uint64(0xCD9E8D57) * c[2]
+    c = [q >> high ^ c[1] ^ np.uint64(key[0]), q & mask,
+         p >> high ^ c[3] ^ np.uint64(key[1]), p & mask]
+    key = [key[0] + 0x9E3779B9 & 0xffffffff, key[1] + 0xBB67AE85 & 0xffffffff]
+  return np.stack(c, 1)
+
+
+def below(seed, stream, step, count, n):
+  words = philox(seed, stream, step, np.arange((count + 1) // 2)).reshape(-1, 2)[:count]
+  return [(int(high) * n + (int(low) * n >> 32)) >> 32 for high, low in words]
+
+
+def uniform(seed, stream, step, count):
+  words = philox(seed, stream, step, np.arange((count + 3) // 4)).reshape(-1)[:count]
+  return (words >> np.uint64(8)).astype(np.float64) * 2**-24 + 2**-25
+
+
+def normal(seed, stream, step, count):
+  a, b = uniform(seed, stream, step, (count + 3) // 4 * 4).reshape(-1, 2).T
+  pairs = np.sqrt(-2 * np.log(a)) * [np.cos(2 * np.pi * b), np.sin(2 * np.pi * b)]
+  return pairs.T.reshape(-1)[:count]
+
+
+@pytest.mark.parametrize("options", [{"algo": "fb-aw"}, {"algo": "fb", "z_groups": 4},
+                                     {"algo": "lap", "z_mix": 0},
+                                     {"algo": "fb", "z_mix": 1, "d": 9}])
+def test_batches_and_z_are_drawn_as_the_keys_say(options):
+  """Steps on data are updates on rows and z that a generator in Python has drawn."""
+  BATCH, Z_NORMAL, Z_CHOICE, Z_STATE = 1, 2, 3, 4
+  seed, rows = 7, 100
+  trained, given = (with_data(make(blocks=1, seed=seed, **options), rows) for _ in range(2))
+  rng = np.random.default_rng(0)
+  obs = rng.standard_normal((rows, OBS))
+  act = rng.uniform(-1, 1, (rows, ACT))
+  next_obs = obs + 0.1 * rng.standard_normal(obs.shape)
+  N, d = given.batch, options.get("d", 8)
+  draws = options.get("z_groups", N)
+  for step in range(3):
+    picked = below(seed, BATCH, step, N, rows)
+    z = normal(seed, Z_NORMAL, step, draws * d).reshape(draws, d)
+    of_state = uniform(seed, Z_CHOICE, step, draws) < options.get("z_mix", 0.5)
+    features = given.B(next_obs[picked])[below(seed, Z_STATE, step, draws, N)]
+    z = np.where(of_state[:, None], features, z)
+    z *= np.sqrt(d) / np.linalg.norm(z, axis=1, keepdims=True)
+    given.update(obs[picked], act[picked], next_obs[picked], z=np.repeat(z, N // draws, 0))
+    trained.train(1)
+    for name, tensor in given.tensors().items():
+      np.testing.assert_allclose(trained.tensors()[name], tensor, atol=2e-6, err_msg=name)
+
+
 @pytest.mark.parametrize("share", [0, 0.5, 1])
 def test_z_is_gaussian_or_B_of_a_state(share, tmp_path):
   """Block by block and of norm sqrt(d); lr=0 keeps the B that has made them."""
