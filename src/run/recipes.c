@@ -15,7 +15,7 @@ static const struct {
   const char *kind, *algos, *options;
 } recipes[] = {
     {"rnd", UNWEIGHTED, "ortho=1 lr=1e-4"},
-    {"rnd", WEIGHTED, "ortho=1 lr=1e-4 beta=10 clip=4.6"},
+    {"rnd", WEIGHTED, "ortho=100 f-norm=on lr=1e-4 beta=10 clip=4.6"},
     {"mood", UNWEIGHTED, "ortho=1 lr=1e-4"},
     {"mood", WEIGHTED, "ortho=100 f-norm=on lr=1e-4 beta=10 clip=4.6"},
     {"d4rl", UNWEIGHTED, "ortho=1 lr=1e-4"},

@@ -142,8 +142,9 @@ def test_defaults_follow_the_kind_of_data(data, tmp_path):
   assert chosen("mood", "mood") == (100, True)
   assert chosen("plain", "mood", "--recipe", "none") == (1, False)
   assert chosen("typed", "mood", "--ortho", 7) == (7, True)
-  assert chosen("rnd", "rnd") == (1, False)
+  assert chosen("rnd", "rnd") == (100, True)
   assert chosen("told", "rnd", "--recipe", "mood") == (100, True)
+  assert chosen("td3", "mood", "--algo", "fb", "--blocks", 1) == (1, False)
 
 
 # ---------------------------------- divergence ----------------------------------------------------
