@@ -3,8 +3,8 @@
 #include "cli/pictures.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <png.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -61,7 +61,7 @@ static int read_bytes(const char *path, unsigned char **bytes, size_t *size) {
 // ---------------------------------- mp4 ----------------------------------------------------------
 
 typedef struct {
-  uint64_t boxes, frames;
+  uint64_t frames;
   double seconds, width, height;
 } Film;
 
@@ -101,7 +101,6 @@ static int read_boxes(const unsigned char *at, const unsigned char *end, int dep
     for (int i = 0; i < 5; i++) folder |= is(type, folders[i]);
     if (folder && depth < 8 && !read_boxes(at + head, at + size, depth + 1, film)) return 0;
     if (!folder) read_leaf(type, at + head, size - head, film);
-    film->boxes++;
     at += size;
   }
   return 1;
@@ -111,7 +110,7 @@ static int mp4_info(const char *path, cJSON *info) {
   unsigned char *bytes;
   size_t size;
   TRY(read_bytes(path, &bytes, &size));
-  Film film = {.boxes = 0};
+  Film film = {.frames = 0};
   int whole = read_boxes(bytes, bytes + size, 0, &film);
   free(bytes);
   if (!whole) return bfm_fail(BFM_BAD_FILE, "%s: the film is cut or damaged", path);

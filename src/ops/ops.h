@@ -179,8 +179,8 @@ typedef struct {
   int64_t replicas, count;
 } Draw;
 
-// out[r, i, :] = in[r·in_stride + k, :], k drawn in [0, below); in_stride 0: one source for all
-// replicas. Of one key all draw the same k.
+// out[r, i, :] = in[r·in_stride + k, :], k drawn in [0, below) and keyed as Draw, so that arrays
+// sampled with one key give the same rows; in_stride 0: one source for all replicas
 typedef struct SampleRows {
   float *out;  // [R, rows, cols]
   const float *in;
