@@ -10,6 +10,7 @@ import torch
 import torch.nn.functional as nn
 
 import bfm
+from draws import BATCH, below
 
 OBS, ACT = 7, 3
 COMMON = {"hidden": 48, "batch": 64, "rnd_dim": 20, "device": "cpu", "seed": 3, "threads": 1}
@@ -256,7 +257,7 @@ def test_learning_from_the_ring_is_learning_from_its_returns(nstep, replay):
     shapes = {"obs": (OBS,), "act": (ACT,), "reward": (), "discount": (), "next_obs": (OBS,)}
     batch = {name: np.zeros((T, N) + shape, np.float32) for name, shape in shapes.items()}
     for t in range(T):
-      for i, draw in enumerate(draws(COMMON["seed"] + t, step, N, len(kept) * E)):
+      for i, draw in enumerate(below(COMMON["seed"] + t, BATCH, step, N, len(kept) * E)):
         first, env = divmod(int(draw), E)
         reward, discount = 0.0, 1.0
         for k in range(first, min(first + nstep, len(kept))):
@@ -273,26 +274,3 @@ def test_learning_from_the_ring_is_learning_from_its_returns(nstep, replay):
     ours, expected = drawn.tensors(t), given.tensors(t)
     for name in expected:
       np.testing.assert_allclose(ours[name], expected[name], atol=2e-6, err_msg=name)
-
-
-def draws(seed, step, count, below):
-  """core/rng.h's random_below(seed, STREAM_BATCH, step, i, below)."""
-  i = np.arange(count)
-  words = philox(seed, 1, step, i // 2)
-  high, low = np.where(i % 2 == 0, words[:2], words[2:]).astype(object)
-  return [(int(h) * below + (int(l) * below >> 32)) >> 32 for h, l in zip(high, low)]
-
-
-def philox(seed, stream, step, index):
-  """Philox4x32-10: four words for each index."""
-  m = 0xffffffff
-  c = [index.astype(np.uint64), np.full(len(index), stream, np.uint64),
-       np.full(len(index), step & m, np.uint64), np.full(len(index), step >> 32, np.uint64)]
-  k0, k1 = seed & m, seed >> 32
-  for _ in range(10):
-    p0, p1 = np.uint64(0xD2511F53) * c[0], np.uint64(0xCD9E8D57) * c[2]
-    low, high = np.uint64(m), np.uint64(32)
-    c = [(p1 >> high) ^ c[1] ^ np.uint64(k0), p1 & low,
-         (p0 >> high) ^ c[3] ^ np.uint64(k1), p0 & low]
-    k0, k1 = k0 + 0x9E3779B9 & m, k1 + 0xBB67AE85 & m
-  return np.stack(c)

@@ -11,6 +11,7 @@ from bfm._lib import lib
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "golden"))
 import cases
+from draws import BATCH, Z_CHOICE, Z_NORMAL, Z_STATE, below, normal, uniform
 
 GOLDEN = np.load(cases.FILE)
 OBS, ACT = 5, 2
@@ -110,41 +111,11 @@ def test_what_is_not_given_is_drawn_from_the_seed():
   assert a == b and a != c
 
 
-def philox(seed, stream, step, index):
-  """Philox4x32-10: four words for each index."""
-  mask, high = np.uint64(0xffffffff), np.uint64(32)
-  c = [index.astype(np.uint64), *(np.full(len(index), x, np.uint64) for x in (stream, step, 0))]
-  key = [seed, 0]
-  for _ in range(10):
-    p, q = np.uint64(0xD2511F53) * c[0], np.uint64(0xCD9E8D57) * c[2]
-    c = [q >> high ^ c[1] ^ np.uint64(key[0]), q & mask,
-         p >> high ^ c[3] ^ np.uint64(key[1]), p & mask]
-    key = [key[0] + 0x9E3779B9 & 0xffffffff, key[1] + 0xBB67AE85 & 0xffffffff]
-  return np.stack(c, 1)
-
-
-def below(seed, stream, step, count, n):
-  words = philox(seed, stream, step, np.arange((count + 1) // 2)).reshape(-1, 2)[:count]
-  return [(int(high) * n + (int(low) * n >> 32)) >> 32 for high, low in words]
-
-
-def uniform(seed, stream, step, count):
-  words = philox(seed, stream, step, np.arange((count + 3) // 4)).reshape(-1)[:count]
-  return (words >> np.uint64(8)).astype(np.float64) * 2**-24 + 2**-25
-
-
-def normal(seed, stream, step, count):
-  a, b = uniform(seed, stream, step, (count + 3) // 4 * 4).reshape(-1, 2).T
-  pairs = np.sqrt(-2 * np.log(a)) * [np.cos(2 * np.pi * b), np.sin(2 * np.pi * b)]
-  return pairs.T.reshape(-1)[:count]
-
-
 @pytest.mark.parametrize("options", [{"algo": "fb-aw"}, {"algo": "fb", "z_groups": 4},
                                      {"algo": "lap", "z_mix": 0},
                                      {"algo": "fb", "z_mix": 1, "d": 9}])
 def test_batches_and_z_are_drawn_as_the_keys_say(options):
   """Steps on data are updates on rows and z that a generator in Python has drawn."""
-  BATCH, Z_NORMAL, Z_CHOICE, Z_STATE = 1, 2, 3, 4
   seed, rows = 7, 100
   trained, given = (with_data(make(blocks=1, seed=seed, **options), rows) for _ in range(2))
   rng = np.random.default_rng(0)
