@@ -134,8 +134,8 @@ static void begin(bfm_explorer *e, int64_t step, int draw) {
   }
   explorer_normalize(e, b->obs, e->N, e->drawn_device);
   explorer_normalize(e, b->next_obs, e->N, NULL);
-  ops->fork(ops, lane);
   ops->increment(ops, e->drawn_device);
+  ops->fork(ops, lane);
   ops->lane(ops, lane);
   targets(e, b);
   ops->lane(ops, LANE_MAIN);
@@ -152,7 +152,6 @@ static void update(bfm_explorer *e, int64_t step, int with_policy) {
   if (rnd) {
     ops->fork(ops, LANE_RND);
     ops->lane(ops, LANE_RND);
-    ops->join(ops, LANE_PI);  // the count of updates
     rnd_bonus(e, b);
     ops->lane(ops, LANE_MAIN);
   }
@@ -176,28 +175,22 @@ static void update(bfm_explorer *e, int64_t step, int with_policy) {
   critic_loss(e, b);
   net_backward(ops, &e->net[XNET_Q], e->online[XNET_Q], &e->tape[XNET_Q], e->dq,
                (Pass){.rows = e->N, .side = SIDE}, 0);
-  ops->join(ops, LANE_PI);
   explorer_adam(e, XNET_Q, e->step_device, with_policy);
 
   // the policy, by the new critics
   if (with_policy) {
+    ops->join(ops, LANE_PI);
     forward(e, XNET_Q, e->online[XNET_Q], &e->tape_q_pi, b->obs, e->act_pi);
     policy_backward(e);
     explorer_adam(e, XNET_PI, e->policy_step, 1);
+    ops->increment(ops, e->policy_step);
   }
   if (rnd) ops->join(ops, LANE_RND);
-
-  // counts, beside the next update
-  ops->fork(ops, LANE_PI);
-  ops->lane(ops, LANE_PI);
-  if (with_policy) ops->increment(ops, e->policy_step);
   ops->increment(ops, e->step_device);
-  ops->lane(ops, LANE_MAIN);
 }
 
 void explorer_learn(bfm_explorer *e, int64_t first, int64_t updates, int draw) {
   int64_t end = first + updates;
-  e->ops->fork(e->ops, LANE_PI);
   begin(e, first, draw);
   for (int64_t step = first; step < end; step++) {
     e->ops->join(e->ops, LANE_DRAW);
