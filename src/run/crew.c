@@ -166,7 +166,10 @@ static int read_policy(Crew *c, int t, const char *path) {
   cJSON *options = cJSON_CreateObject();
   cJSON_AddStringToObject(options, "device", c->options->learner.device);
   cJSON_AddNumberToObject(options, "threads", (double)c->options->threads);
-  cJSON_AddNumberToObject(options, "sigma", c->options->learner.sigma);
+  // D4RL's agents are half as random when they are recorded as when they learn
+  double sigma = c->options->learner.sigma * (c->kind->levels ? 0.5 : 1);
+  cJSON_AddNumberToObject(options, "sigma", sigma);
+  cJSON_AddNumberToObject(options, "random-steps", 0);
   char *given = cJSON_PrintUnformatted(options);
   cJSON_Delete(options);
   if (!given) return bfm_fail(BFM_NO_MEMORY, "no memory for a policy");
@@ -439,15 +442,20 @@ int crew_remember(Crew *c, const char *path) {
 
 // ---------------------------------- saving -------------------------------------------------------
 
+int crew_save_policy(Crew *c, int t, const char *path, const char *name) {
+  char file[OPTION_TEXT_SIZE + 32], beside[PATH_MAX];
+  snprintf(file, sizeof file, "%s.safetensors", name);
+  collect_path_beside(path, file, beside, sizeof beside);
+  return bfm_explorer_save_model(c->learner, t, c->env_name, c->tasks[t], beside);
+}
+
 int crew_save(Crew *c, const char *path) {
-  char beside[PATH_MAX], name[OPTION_TEXT_SIZE + 32];
+  char beside[PATH_MAX];
   if (!c->learner) return BFM_OK;
   for (int t = 0; t < c->agents; t++) {
     // an expression is no name for a file
-    const char *task = c->task_numbers[t] >= 0 ? c->tasks[t] : "policy";
-    snprintf(name, sizeof name, "%s.safetensors", task);
-    collect_path_beside(path, name, beside, sizeof beside);
-    TRY(bfm_explorer_save_model(c->learner, t, c->env_name, c->tasks[t], beside));
+    const char *name = c->task_numbers[t] >= 0 ? c->tasks[t] : "policy";
+    TRY(crew_save_policy(c, t, path, name));
   }
   char who[CREW_MAX * OPTION_TEXT_SIZE];
   name_learners(c, who, sizeof who);

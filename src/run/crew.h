@@ -69,6 +69,9 @@ int crew_add(Crew *crew, const Moment *moment);
 // learners: fill their ring with what the file has
 int crew_remember(Crew *crew, const char *path);
 
+// learners: an agent's policy beside the dataset: data.h5 → data.name.safetensors
+int crew_save_policy(Crew *crew, int agent, const char *path, const char *name);
+
 // learners: the state and policies beside the dataset
 int crew_save(Crew *crew, const char *path);
 

@@ -74,6 +74,13 @@ def test_a_policy_of_a_task_acts_again(tmp_path):
   tables, notes = read(tmp_path / "b.h5")
   assert json.loads(notes["sources"]) == [str(model)] * 2
   assert np.bincount(tables["source"]).tolist() == [100, 100]
+
+  # only learners begin with random actions
+  again = run("collect", "point_mass", "--with", "policy", "--model", f"{model},{model}", *TINY,
+              "--random-steps", 0, "--envs", 4, "--steps", 200, "--task", "easy", "-o",
+              tmp_path / "again.h5")
+  assert again.returncode == 0, again.stderr
+  np.testing.assert_array_equal(read(tmp_path / "again.h5")[0]["actions"], tables["actions"])
   error = refused("collect", "cheetah", "--with", "policy", "--model", model, *TINY, "-o",
                   tmp_path / "c.h5")
   assert "another domain than cheetah" in error and not (tmp_path / "c.h5").exists()
@@ -187,6 +194,34 @@ def test_d4rl(tmp_path):
   tables, notes = read(tmp_path / "both.h5")
   assert json.loads(notes["sources"]) == ["medium", "expert"]
   assert np.bincount(tables["source"]).tolist() == [100, 100]
+
+
+def test_the_agent_of_a_level_is_the_nearest(tmp_path):
+  """Not the last one: a level can be passed by far, or left again. The agent after as many transitions
+  as the nearest look had is the one that was kept."""
+  seek = ["--with", "d4rl-medium-replay", "--until", 1e6, "--envs", 4, "--eval-every", 200]
+  collect("hopper", tmp_path / "all.h5", *seek, "--steps", 2000)
+  returns = {line["transitions"]: line["returns"]["run"] for line in log(tmp_path / "all.log.jsonl")}
+  assert len(returns) == 10
+  best = max(returns, key=returns.get)
+  assert best < 2000, "choose another seed: the last look says nothing"
+  collect("hopper", tmp_path / "part.h5", *seek, "--steps", best)
+  kept, part = (load_file(tmp_path / name) for name in ("all.nearest.safetensors",
+                                                        "part.run.safetensors"))
+  last = load_file(tmp_path / "all.run.safetensors")
+  assert all((kept[name] == part[name]).all() for name in part)
+  assert any((kept[name] != last[name]).any() for name in last)
+
+
+def test_recordings_of_levels_have_half_the_noise(tmp_path):
+  collect("hopper", tmp_path / "a.h5", "--with", "td3", "--task", "run", "--envs", 4, "--steps", 100)
+  policy = tmp_path / "a.run.safetensors"
+  shutil.copy(policy, tmp_path / "b.medium.safetensors")
+  collect("hopper", tmp_path / "b.h5", "--with", "d4rl-medium", "--envs", 4, "--steps", 100)
+  collect("hopper", tmp_path / "c.h5", "--with", "policy", "--model", policy, "--sigma", 0.1, "--envs",
+          4, "--steps", 100)
+  np.testing.assert_array_equal(read(tmp_path / "b.h5")[0]["actions"],
+                                read(tmp_path / "c.h5")[0]["actions"])
 
 
 def test_a_learner_that_diverges_leaves_the_data(tmp_path):
