@@ -104,6 +104,7 @@ struct Collection {
   Stage *stage;
   double returns[CREW_MAX];  // of the last evaluation, if there was one
   int evaluated;
+  double gap;        // between the return that is sought and the nearest one so far
   int64_t reported;  // transitions at the last line of the log
 };
 
@@ -263,11 +264,21 @@ static int64_t next_report(const Collection *c) {
   return (c->rows / every + 1) * every;
 }
 
+// D4RL's agents may pass a level by far between two looks
+static int keep_nearest(Collection *c) {
+  double gap = fabs(c->returns[0] - c->options.until);
+  if (!c->crew.kind->levels || gap >= c->gap) return BFM_OK;
+  c->gap = gap;
+  return crew_save_policy(&c->crew, 0, c->plan.path, "nearest");
+}
+
 static int report(Collection *c) {
   if (!c->crew.learner) return BFM_OK;
   TRY(evaluate(c));
   c->reported = c->rows;
-  return stopped(c) ? BFM_OK : write_log(c);
+  if (stopped(c)) return BFM_OK;
+  TRY(keep_nearest(c));
+  return write_log(c);
 }
 
 static int collect(Collection *c, Progress *progress) {
@@ -512,6 +523,7 @@ int collection_open(Collection **out, const CollectPlan *plan) {
   c->rows = c->first = writer_rows(c->writer);
   // what was evaluated before is not known, and needed only where a return is to be reached
   c->reported = isinf(c->options.until) ? c->rows : -1;
+  c->gap = INFINITY;
   c->began = c->at;
   c->updates = c->crew.learner ? bfm_explorer_step(c->crew.learner) : 0;
   for (int i = 0; i < c->n; i++) episodes_begin(c->waiting, i, c->at * c->n + i);

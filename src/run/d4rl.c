@@ -1,5 +1,6 @@
 // D4RL's protocol. The agent trains in a collection of its own (data.train.h5, which is what D4RL
-// calls medium-replay), stopped at one level after the other.
+// calls medium-replay), stopped at one level after the other. A level's agent is the one whose
+// return was nearest to it.
 
 #include "run/d4rl.h"
 
@@ -80,7 +81,7 @@ static int check_level(const Collection *training, int level, double until) {
 
 static int train_to(const CollectPlan *plan, const char *env, const CollectOptions *options,
                     int level) {
-  char data[PATH_MAX], policy[PATH_MAX], name[OPTION_TEXT_SIZE + 32], model[PATH_MAX];
+  char data[PATH_MAX], policy[PATH_MAX], model[PATH_MAX];
   double until = d4rl_return(env, level);
   collect_path_beside(plan->path, "train.h5", data, sizeof data);
   char *given = training_options(options, until);
@@ -97,14 +98,13 @@ static int train_to(const CollectPlan *plan, const char *env, const CollectOptio
   TRY(status);
   status = collection_run(collection);
   if (!status) status = check_level(collection, level, until);
-  snprintf(name, sizeof name, "%s.safetensors", collection_task(collection, 0));
   collection_close(collection);
   if (status == BFM_INTERRUPTED) {
     return bfm_fail(status, "stopped while the %s agent trains; bfm collect --resume -o %s goes on",
                     d4rl_levels[level].name, plan->path);
   }
   TRY(status);
-  collect_path_beside(data, name, policy, sizeof policy);
+  collect_path_beside(data, "nearest.safetensors", policy, sizeof policy);
   d4rl_model_path(plan->path, level, model, sizeof model);
   if (!rename(policy, model)) return BFM_OK;
   return bfm_fail(BFM_IO, "cannot rename %s to %s: %s", policy, model, strerror(errno));
