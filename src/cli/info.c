@@ -25,14 +25,17 @@ typedef struct {
   double lo, hi, mean;
 } Range;
 
+static const Range nothing = {INFINITY, -INFINITY, 0};
+
+static void extend(Range *range, double value, int64_t count) {
+  range->lo = fmin(range->lo, value);
+  range->hi = fmax(range->hi, value);
+  range->mean += value / (double)count;
+}
+
 static Range range_of(const float *values, int64_t count) {
-  Range range = {INFINITY, -INFINITY, 0};
-  for (int64_t i = 0; i < count; i++) {
-    range.lo = fmin(range.lo, values[i]);
-    range.hi = fmax(range.hi, values[i]);
-    range.mean += values[i];
-  }
-  range.mean /= count ? (double)count : 1;
+  Range range = nothing;
+  for (int64_t i = 0; i < count; i++) extend(&range, values[i], count);
   return range;
 }
 
@@ -46,26 +49,71 @@ static cJSON *range_item(Range range) {
 
 // ---------------------------------- datasets -----------------------------------------------------
 
-// lengths and returns of the episodes
-static void episodes_info(const Dataset *data, cJSON *ranges) {
-  float *lengths = malloc((size_t)(data->episodes + 1) * sizeof *lengths);
-  float *returns = malloc((size_t)(data->episodes + 1) * sizeof *returns);
-  int64_t episode = 0, begin = 0, rewarded = 0;
+// rows of one episode that follow each other; a collector writes a long episode in several pieces
+typedef struct {
+  int64_t episode, first;  // its number, -1 where the file has none; the first row
+  int goes_on;             // the episode began in an earlier piece
+  double length, sum;
+} Piece;
+
+static int by_episode(const void *x, const void *y) {
+  const Piece *a = x, *b = y;
+  if (a->episode != b->episode) return a->episode < b->episode ? -1 : 1;
+  return a->first < b->first ? -1 : a->first > b->first;
+}
+
+static int64_t read_pieces(const Dataset *data, Piece *pieces) {
+  int numbered = data->episode && data->step;
+  int64_t count = 0, first = 0;
   double sum = 0;
-  for (int64_t i = 0; i < data->count && lengths && returns; i++) {
+  for (int64_t i = 0; i < data->count; i++) {
     sum += data->rewards ? data->rewards[i] : 0;
-    rewarded += data->rewards && data->rewards[i] != 0;
-    if (!data->ends[i] || episode == data->episodes) continue;
-    lengths[episode] = (float)(i + 1 - begin);
-    returns[episode++] = (float)sum;
-    begin = i + 1;
+    if (!data->ends[i] || count == data->episodes) continue;
+    pieces[count++] = (Piece){.episode = numbered ? data->episode[first] : -1, .first = first,
+                              .goes_on = numbered && data->step[first] != data->episode[first],
+                              .length = (double)(i + 1 - first), .sum = sum};
+    first = i + 1;
     sum = 0;
   }
-  if (episode) cJSON_AddItemToObject(ranges, "lengths", range_item(range_of(lengths, episode)));
+  return count;
+}
+
+// pieces of one episode become one; returns how many there are then
+static int64_t join_pieces(Piece *pieces, int64_t count) {
+  int64_t episodes = 0;
+  qsort(pieces, (size_t)count, sizeof *pieces, by_episode);
+  for (int64_t i = 0; i < count; i++) {
+    Piece *last = pieces + episodes - 1;
+    if (episodes && pieces[i].goes_on && pieces[i].episode == last->episode) {
+      last->length += pieces[i].length;
+      last->sum += pieces[i].sum;
+    } else {
+      pieces[episodes++] = pieces[i];
+    }
+  }
+  return episodes;
+}
+
+// number, lengths and returns of the episodes
+static int episodes_info(const Dataset *data, cJSON *info, cJSON *ranges) {
+  Piece *pieces = malloc((size_t)(data->episodes + 1) * sizeof *pieces);
+  if (!pieces) return bfm_fail(BFM_NO_MEMORY, "no memory for %" PRId64 " episodes", data->episodes);
+  int64_t count = join_pieces(pieces, read_pieces(data, pieces));
+  Range lengths = nothing, returns = nothing;
+  for (int64_t i = 0; i < count; i++) {
+    extend(&lengths, pieces[i].length, count);
+    extend(&returns, pieces[i].sum, count);
+  }
+  free(pieces);
+  cJSON_AddNumberToObject(info, "episodes", (double)count);
+  if (count) cJSON_AddItemToObject(ranges, "lengths", range_item(lengths));
   // files without rewards often have zeros in their place
-  if (rewarded) cJSON_AddItemToObject(ranges, "returns", range_item(range_of(returns, episode)));
-  free(lengths);
-  free(returns);
+  int rewarded = 0;
+  for (int64_t i = 0; i < data->count && !rewarded; i++) {
+    rewarded = data->rewards && data->rewards[i] != 0;
+  }
+  if (rewarded) cJSON_AddItemToObject(ranges, "returns", range_item(returns));
+  return BFM_OK;
 }
 
 static int dataset_info(const char *path, cJSON *info) {
@@ -73,11 +121,19 @@ static int dataset_info(const char *path, cJSON *info) {
   TRY(dataset_read_all(&data, &path, 1));
   int64_t ended = 0;
   for (int64_t i = 0; i < data.count; i++) ended += data.discount[i] == 0;
+  cJSON *ranges = cJSON_CreateObject();
+  cJSON_AddItemToObject(ranges, "observations",
+                        range_item(range_of(data.obs, data.count * data.obs_dim)));
+  cJSON_AddItemToObject(ranges, "actions",
+                        range_item(range_of(data.act, data.count * data.act_dim)));
+  if (data.rewards) {
+    cJSON_AddItemToObject(ranges, "rewards", range_item(range_of(data.rewards, data.count)));
+  }
   cJSON_AddStringToObject(info, "kind", "dataset");
   if (*data.env) cJSON_AddStringToObject(info, "env", data.env);
   if (data.cut_short) cJSON_AddFalseToObject(info, "complete");
   cJSON_AddNumberToObject(info, "transitions", (double)data.count);
-  cJSON_AddNumberToObject(info, "episodes", (double)data.episodes);
+  int status = episodes_info(&data, info, ranges);
   cJSON_AddNumberToObject(info, "terminations", (double)ended);
   cJSON_AddNumberToObject(info, "obs_dim", (double)data.obs_dim);
   cJSON_AddNumberToObject(info, "act_dim", (double)data.act_dim);
@@ -90,16 +146,8 @@ static int dataset_info(const char *path, cJSON *info) {
     cJSON *states = cJSON_AddObjectToObject(info, "states");
     cJSON_AddNumberToObject(states, "physics", (double)data.physics_dim);
   }
-  cJSON *ranges = cJSON_AddObjectToObject(info, "ranges");
-  cJSON_AddItemToObject(ranges, "observations",
-                        range_item(range_of(data.obs, data.count * data.obs_dim)));
-  cJSON_AddItemToObject(ranges, "actions",
-                        range_item(range_of(data.act, data.count * data.act_dim)));
-  if (data.rewards) {
-    cJSON_AddItemToObject(ranges, "rewards", range_item(range_of(data.rewards, data.count)));
-  }
-  episodes_info(&data, ranges);
-  int status = coverage_info(&data, info);
+  cJSON_AddItemToObject(info, "ranges", ranges);
+  if (!status) status = coverage_info(&data, info);
   dataset_free(&data);
   return status;
 }

@@ -24,6 +24,26 @@ def test_dataset(data):
   assert "200" in run("info", data).stdout
 
 
+def test_pieces_of_an_episode_are_one(tmp_path):
+  """Two environments; the first one's episode 0 is written in two pieces, around others. Another file
+  with the same numbers, merged, has episodes of its own."""
+  rows = 20
+  episode = np.repeat([0, 1, 0, 10, 9], 4)  # four rows each
+  first = np.repeat([0, 1, 8, 10, 9], 4)    # step of a piece's first row
+  tables = {"infos/episode": episode, "infos/step": first + 2 * (np.arange(rows) % 4),
+            "rewards": np.arange(rows, dtype="f4"), "timeouts": np.arange(rows) % 4 == 3}
+  path = write_dataset(tmp_path / "pieces.h5", rows, **tables)
+  said = info(path)
+  assert said["episodes"] == 4
+  assert said["ranges"]["lengths"] == {"min": 4, "max": 8, "mean": 5}
+  assert said["ranges"]["returns"] == {"min": 22, "max": 70, "mean": 47.5}
+  both = tmp_path / "both.h5"
+  assert run("data", "merge", path, path, "-o", both).returncode == 0
+  said = info(both)
+  assert said["episodes"] == 8 and said["ranges"]["lengths"]["max"] == 8
+  assert said["ranges"]["returns"]["mean"] == pytest.approx(47.5)
+
+
 def test_model_and_state(model):
   info = json.loads(run("info", "--json", model).stdout)
   assert info["kind"] == "model" and info["step"] == 3
