@@ -23,8 +23,7 @@
 #include "run/stage.h"
 
 #define FLUSH_SECONDS 2.0
-#define PIECE_SECONDS 4.0   // an unfinished episode waits no longer …
-#define WHOLE_SECONDS 30.0  // … than that where policies act, who could do it again
+#define PIECE_SECONDS 4.0   // an unfinished episode waits no longer
 #define SAVE_SECONDS 60.0   // between saves of the learners
 #define EVALUATIONS 20      // of a run, unless told
 #define EVALUATION_SHARE 8  // transitions for each one of evaluations, at least, unless told
@@ -296,7 +295,7 @@ static int collect(Collection *c, Progress *progress) {
     double now = seconds_now();
     if (c->plan.seconds > 0 && now - c->start > c->plan.seconds) return BFM_OK;
     if (now - flushed > FLUSH_SECONDS) {
-      TRY(flush(c, now - (c->crew.kind->policies ? WHOLE_SECONDS : PIECE_SECONDS)));
+      TRY(flush(c, now - PIECE_SECONDS));
       flushed = now;
     }
     if (now - saved > SAVE_SECONDS) {
