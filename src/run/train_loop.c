@@ -70,8 +70,13 @@ static void progress_note(const Training *t, char *out, size_t size) {
 static int take_snapshot(Training *t) {
   TRY(snapshot_take(&t->good[t->older], t->agent));
   t->older = !t->older;
-  if (!t->good[t->older].memory) t->older = !t->older;  // there is but one yet
   return BFM_OK;
+}
+
+// both, so that neither is of what came after, and memory for both is there
+static int take_snapshots(Training *t) {
+  TRY(take_snapshot(t));
+  return take_snapshot(t);
 }
 
 static int save(Training *t) {
@@ -119,9 +124,8 @@ static int fall_back(Training *t) {
                     why, times, step, t->folder.path);
   }
   t->restarts++;
-  t->agent->config.b_lr *= LR_FACTOR;
   TRY(agent_set_lr(t->agent, lr));
-  return take_snapshot(t);
+  return take_snapshots(t);
 }
 
 // ---------------------------------- the loop -----------------------------------------------------
@@ -174,7 +178,7 @@ static int train(Training *t, Progress *progress, int64_t *saved) {
   double start = seconds_now(), last_save = start;
   t->logged_step = step;
   TRY(catch_up(t, step));
-  if (step < s->steps) TRY(take_snapshot(t));
+  if (step < s->steps) TRY(take_snapshots(t));
 
   while (step < s->steps && !stopped(t)) {
     double before = seconds_now();
@@ -207,15 +211,25 @@ static int train(Training *t, Progress *progress, int64_t *saved) {
   return BFM_OK;
 }
 
+// what was learned is worth keeping when an evaluation or the log failed
+static int rescue(Training *t, int status, int64_t step) {
+  char why[512];
+  snprintf(why, sizeof why, "%s", bfm_error());
+  if (step == t->first_step || save(t)) return bfm_fail(status, "%s", why);
+  return bfm_fail(status, "%s; models and state of step %" PRId64 " are in %s", why, step,
+                  t->folder.path);
+}
+
 int training_run(Training *t) {
   Progress progress;
   progress_start(&progress, "train", "steps", t->first_step, t->settings.steps, t->plan.quiet);
   int64_t saved = t->plan.resume ? t->first_step : -1;
   int status = train(t, &progress, &saved);
   progress_end(&progress);
-  if (status && status != BFM_INTERRUPTED) return status;
-
   int64_t step = bfm_agent_step(t->agent);
+  if (status == BFM_DIVERGED) return status;
+  if (status && status != BFM_INTERRUPTED) return saved == step ? status : rescue(t, status, step);
+
   if (saved != step) TRY(save(t));
   if (step < t->settings.steps) return interrupted(t, step);
   status = t->watch ? watch_wait(t->watch) : BFM_OK;
