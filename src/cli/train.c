@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agents/agent.h"
 #include "agents/config.h"
 #include "cli/cli.h"
 #include "core/progress.h"
@@ -74,7 +75,7 @@ static void print_start(const Training *t) {
          bfm_agent_batch(t->agent));
   if (bfm_agent_replicas(t->agent) > 1) printf(", %d seeds", bfm_agent_replicas(t->agent));
   if (t->first_step) printf(", from step %" PRId64 " on", t->first_step);
-  putchar('\n');
+  printf(", %s\n", t->agent->ops->name);
   if (bfm_agent_prompt_count(t->agent)) {
     short_count((double)bfm_agent_prompt_count(t->agent), count, sizeof count);
     printf("prompt %s states in each model\n", count);

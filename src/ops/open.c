@@ -2,10 +2,12 @@
 // loaded when a driver answers, so that one binary serves machines with and without a GPU.
 
 #define _GNU_SOURCE  // dladdr
+#include <ctype.h>
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "core/status.h"
 #include "ops/plugin.h"
@@ -25,7 +27,8 @@ static int driver_answers(void) {
   return BFM_OK;
 }
 
-// $BFM_CUDA_PLUGIN, or the plugin in the folder of the code that runs this
+// $BFM_CUDA_PLUGIN, or the plugin in the folder of the code that runs this; a program started by
+// its bare name does not know it
 static int plugin_path(char *path, size_t size) {
   const char *given = getenv("BFM_CUDA_PLUGIN");
   if (given && *given) {
@@ -36,7 +39,7 @@ static int plugin_path(char *path, size_t size) {
   if (!dladdr((void *)plugin_path, &info) || !info.dli_fname) {
     return bfm_fail(BFM_UNAVAILABLE, "cannot tell the folder of " CUDA_PLUGIN);
   }
-  char *own = realpath(info.dli_fname, NULL);
+  char *own = strchr(info.dli_fname, '/') ? realpath(info.dli_fname, NULL) : NULL;
   if (!own) own = realpath("/proc/self/exe", NULL);
   if (!own) return bfm_fail(BFM_UNAVAILABLE, "cannot tell the folder of " CUDA_PLUGIN);
   char *slash = strrchr(own, '/');
@@ -45,10 +48,7 @@ static int plugin_path(char *path, size_t size) {
   return BFM_OK;
 }
 
-static int open_cuda(Ops **ops, int device, Precision precision) {
-  char path[4096];
-  TRY(driver_answers());
-  TRY(plugin_path(path, sizeof path));
+static int open_plugin(Ops **ops, const char *path, int device, Precision precision) {
   // never closed: CUDA's threads may outlive the last handle
   void *plugin = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
   if (!plugin) return bfm_fail(BFM_UNAVAILABLE, "the CUDA plugin does not load: %s", dlerror());
@@ -57,17 +57,33 @@ static int open_cuda(Ops **ops, int device, Precision precision) {
   return open(ops, device, precision, BFM_VERSION, OPS_SUM, bfm_fail);
 }
 
+static int open_cuda(Ops **ops, int device, Precision precision) {
+  char path[4096];
+  TRY(driver_answers());
+  TRY(plugin_path(path, sizeof path));
+  return open_plugin(ops, path, device, precision);
+}
+
+// the CPU where there is no GPU or no plugin; a GPU that is there and does not serve is worth a word
+static int open_any(Ops **ops, Precision precision, int threads) {
+  char path[4096], why[512];
+  if (driver_answers() || plugin_path(path, sizeof path) || access(path, F_OK)) {
+    return ops_open_cpu(ops, precision_type(precision), threads);
+  }
+  int status = open_plugin(ops, path, 0, precision);
+  if (!status) return BFM_OK;
+  snprintf(why, sizeof why, "%s", bfm_error());
+  return bfm_fail(status, "%s; --device cpu does without the GPU", why);
+}
+
 int ops_open(Ops **ops, const char *device, Precision precision, int threads) {
   *ops = NULL;
   if (!strcmp(device, "cpu")) return ops_open_cpu(ops, precision_type(precision), threads);
   if (!strcmp(device, "cuda")) return open_cuda(ops, 0, precision);
-  if (!strcmp(device, "auto")) {
-    if (!open_cuda(ops, 0, precision)) return BFM_OK;
-    return ops_open_cpu(ops, precision_type(precision), threads);
-  }
+  if (!strcmp(device, "auto")) return open_any(ops, precision, threads);
   char *end;
   long number = strncmp(device, "cuda:", 5) ? -1 : strtol(device + 5, &end, 10);
-  if (number < 0 || number > 1023 || !device[5] || *end) {
+  if (number < 0 || number > 1023 || !isdigit((unsigned char)device[5]) || *end) {
     return bfm_fail(BFM_BAD_ARGUMENT, "device '%s' is not auto, cpu, cuda or cuda:n", device);
   }
   return open_cuda(ops, (int)number, precision);

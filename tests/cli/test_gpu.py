@@ -59,7 +59,24 @@ def test_a_driver_without_a_gpu(tmp_path):
 ])
 def test_a_plugin_that_is_none(plugin, part, tmp_path):
   compile_c(tmp_path / "libother.so", "int x;", "-shared", "-fPIC")
-  assert part in refused(*ASK, env=with_driver(tmp_path, 1, BFM_CUDA_PLUGIN=str(tmp_path / plugin)))
+  env = with_driver(tmp_path, 1, BFM_CUDA_PLUGIN=str(tmp_path / plugin))
+  assert part in refused(*ASK, env=env)
+
+  # a GPU that could be used and is not must not go unnoticed; without a plugin there is nothing to say
+  any_device = [*ASK[:-1], "auto"]
+  if plugin == "missing.so":
+    assert run(*any_device, env=env).returncode == 0
+  else:
+    error = refused(*any_device, env=env)
+    assert part in error and "--device cpu" in error
+
+
+def test_the_plugin_lies_beside_the_program(tmp_path):
+  """Also where the shell found that by its PATH, and something of its name is in the folder."""
+  (tmp_path / "bfm").mkdir()
+  env = with_driver(tmp_path, 1, PATH=f"{Path(BFM).parent}:{os.environ['PATH']}")
+  process = subprocess.run(["bfm", *ASK], capture_output=True, text=True, env=env, cwd=tmp_path)
+  assert process.returncode == 6 and str(tmp_path) not in process.stderr, process.stderr
 
 
 @pytest.mark.skipif(not PLUGIN.exists(), reason="the CUDA plugin is not built")
