@@ -178,6 +178,30 @@ def test_a_restart_lowers_the_learning_rate(point_mass, tmp_path):
 # ---------------------------------- refusals ------------------------------------------------------
 
 
+def test_an_evaluation_that_fails_costs_no_steps(point_mass, tmp_path):
+  """Its results cannot be written: a folder is in the way."""
+  folder = tmp_path / "run"
+  process = subprocess.Popen([BFM, "train", str(point_mass), *map(str, TINY), "--steps", "1000000", "-q",
+                              "-o", str(folder), "--eval-tasks", "easy", *map(str, EVAL)],
+                             stderr=subprocess.PIPE, text=True)
+  file = folder / "eval.jsonl"
+  while not file.exists() or not file.stat().st_size:
+    assert process.poll() is None
+    time.sleep(0.01)
+  file.rename(folder / "aside")
+  file.mkdir()
+  error = process.communicate(timeout=60)[1]
+  assert process.returncode == 4 and error.count("\n") == 1, error
+  assert "the evaluation of step" in error and f"are in {folder}" in error
+  file.rmdir()
+  (folder / "aside").rename(file)
+  with safe_open(folder / "state.safetensors", "np") as state:
+    step = int(state.metadata()["step"])
+  assert step > 20
+  process = run("train", "--resume", "-o", folder, "--steps", step + 10)
+  assert process.returncode == 0, process.stderr
+
+
 @pytest.mark.parametrize("flags, part", [
     (["--eval-tasks", "reach_top_lef"], "reach_top_left"),
     (["--eval-tasks", "easy,,easy"], "a task is missing"),
