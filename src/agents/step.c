@@ -364,9 +364,17 @@ static void forget_graphs(bfm_agent *a) {
   a->step_graph = a->refresh_graph = NULL;
 }
 
+// without its graphs an agent has no data either
 static int record_graphs(bfm_agent *a) {
-  if (a->autoregressive) TRY(a->ops->record(a->ops, &a->refresh_graph, refresh_body, a));
-  return a->ops->record(a->ops, &a->step_graph, step_body, a);
+  Ops *ops = a->ops;
+  int status = BFM_OK;
+  if (a->autoregressive) status = ops->record(ops, &a->refresh_graph, refresh_body, a);
+  if (!status) status = ops->record(ops, &a->step_graph, step_body, a);
+  if (status) {
+    forget_graphs(a);
+    a->data_count = 0;
+  }
+  return status;
 }
 
 enum { DATA_OBS, DATA_ACT, DATA_NEXT, DATA_DISCOUNT, DATA_ARRAYS };
