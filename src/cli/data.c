@@ -10,6 +10,7 @@
 #include "core/nearest.h"
 #include "core/rng.h"
 #include "data/dataset.h"
+#include "data/pieces.h"
 
 typedef struct {
   int64_t steps, seed;
@@ -41,27 +42,29 @@ static int keep_all(const Choice *choice, const Dataset *data, uint8_t *keep) {
 
 // whole episodes in a random order until there are enough; in the file they keep their own order
 static int keep_some(const Choice *choice, const Dataset *data, uint8_t *keep) {
+  Piece *pieces;
+  int64_t episodes;
   memset(keep, 0, data->count);
-  int64_t *starts = malloc((size_t)(data->count + 1) * sizeof *starts), episodes = 0;
-  int64_t *order = malloc((size_t)(data->count + 1) * sizeof *order);
-  if (starts && order) {
-    for (int64_t i = 0; i < data->count; i++) {
-      if (i == 0 || data->ends[i - 1]) starts[episodes++] = i;
-    }
-    starts[episodes] = data->count;
+  TRY(pieces_of(data, &pieces, &episodes));
+  int64_t *order = malloc((size_t)(episodes + 1) * sizeof *order);
+  int64_t *starts = malloc((size_t)(episodes + 1) * sizeof *starts);
+  if (order && starts) {
+    for (int64_t k = data->episodes - 1; k >= 0; k--) starts[pieces[k].episode] = k;
+    starts[episodes] = data->episodes;
     random_permutation((uint64_t)choice->seed, STREAM_USER, 0, episodes, order);
     int64_t left = choice->steps;
-    for (int64_t k = 0; k < episodes && left > 0; k++) {
-      int64_t begin = starts[order[k]], length = starts[order[k] + 1] - begin;
-      memset(keep + begin, 1, length < left ? length : left);
-      left -= length;
+    for (int64_t e = 0; e < episodes; e++) {
+      for (int64_t k = starts[order[e]]; k < starts[order[e] + 1] && left > 0; k++) {
+        memset(keep + pieces[k].first, 1, pieces[k].rows < left ? pieces[k].rows : left);
+        left -= pieces[k].rows;
+      }
     }
   }
-  int missing = !starts || !order;
-  free(starts);
+  int missing = !order || !starts;
+  free(pieces);
   free(order);
-  return missing ? bfm_fail(BFM_NO_MEMORY, "no memory for %" PRId64 " episodes", data->episodes)
-                 : BFM_OK;
+  free(starts);
+  return missing ? bfm_fail(BFM_NO_MEMORY, "no memory for %" PRId64 " episodes", episodes) : BFM_OK;
 }
 
 typedef struct {

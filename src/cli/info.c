@@ -17,6 +17,7 @@
 #include "cli/pictures.h"
 #include "cli/records.h"
 #include "data/dataset.h"
+#include "data/pieces.h"
 #include "data/safetensors.h"
 
 // ---------------------------------- ranges -------------------------------------------------------
@@ -49,69 +50,31 @@ static cJSON *range_item(Range range) {
 
 // ---------------------------------- datasets -----------------------------------------------------
 
-// rows of one episode that follow each other; a collector writes a long episode in several pieces
-typedef struct {
-  int64_t episode, first;  // its number, -1 where the file has none; the first row
-  int goes_on;             // the episode began in an earlier piece
-  double length, sum;
-} Piece;
-
-static int by_episode(const void *x, const void *y) {
-  const Piece *a = x, *b = y;
-  if (a->episode != b->episode) return a->episode < b->episode ? -1 : 1;
-  return a->first < b->first ? -1 : a->first > b->first;
-}
-
-static int64_t read_pieces(const Dataset *data, Piece *pieces) {
-  int numbered = data->episode && data->step;
-  int64_t count = 0, first = 0;
-  double sum = 0;
-  for (int64_t i = 0; i < data->count; i++) {
-    sum += data->rewards ? data->rewards[i] : 0;
-    if (!data->ends[i] || count == data->episodes) continue;
-    pieces[count++] = (Piece){.episode = numbered ? data->episode[first] : -1, .first = first,
-                              .goes_on = numbered && data->step[first] != data->episode[first],
-                              .length = (double)(i + 1 - first), .sum = sum};
-    first = i + 1;
-    sum = 0;
-  }
-  return count;
-}
-
-// pieces of one episode become one; returns how many there are then
-static int64_t join_pieces(Piece *pieces, int64_t count) {
-  int64_t episodes = 0;
-  qsort(pieces, (size_t)count, sizeof *pieces, by_episode);
-  for (int64_t i = 0; i < count; i++) {
-    Piece *last = pieces + episodes - 1;
-    if (episodes && pieces[i].goes_on && pieces[i].episode == last->episode) {
-      last->length += pieces[i].length;
-      last->sum += pieces[i].sum;
-    } else {
-      pieces[episodes++] = pieces[i];
-    }
-  }
-  return episodes;
-}
-
 // number, lengths and returns of the episodes
 static int episodes_info(const Dataset *data, cJSON *info, cJSON *ranges) {
-  Piece *pieces = malloc((size_t)(data->episodes + 1) * sizeof *pieces);
-  if (!pieces) return bfm_fail(BFM_NO_MEMORY, "no memory for %" PRId64 " episodes", data->episodes);
-  int64_t count = join_pieces(pieces, read_pieces(data, pieces));
+  Piece *pieces;
+  int64_t count, episode = -1, length = 0;
+  TRY(pieces_of(data, &pieces, &count));
   Range lengths = nothing, returns = nothing;
-  for (int64_t i = 0; i < count; i++) {
-    extend(&lengths, pieces[i].length, count);
-    extend(&returns, pieces[i].sum, count);
+  double sum = 0;
+  int rewarded = 0;
+  for (int64_t k = 0; k < data->episodes; k++) {
+    const Piece *piece = &pieces[k];
+    if (piece->episode != episode) length = 0, sum = 0;
+    episode = piece->episode;
+    length += piece->rows;
+    for (int64_t i = piece->first; data->rewards && i < piece->first + piece->rows; i++) {
+      sum += data->rewards[i];
+      rewarded |= data->rewards[i] != 0;
+    }
+    if (k + 1 < data->episodes && pieces[k + 1].episode == episode) continue;
+    extend(&lengths, (double)length, count);
+    extend(&returns, sum, count);
   }
   free(pieces);
   cJSON_AddNumberToObject(info, "episodes", (double)count);
   if (count) cJSON_AddItemToObject(ranges, "lengths", range_item(lengths));
   // files without rewards often have zeros in their place
-  int rewarded = 0;
-  for (int64_t i = 0; i < data->count && !rewarded; i++) {
-    rewarded = data->rewards && data->rewards[i] != 0;
-  }
   if (rewarded) cJSON_AddItemToObject(ranges, "returns", range_item(returns));
   return BFM_OK;
 }

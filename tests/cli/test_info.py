@@ -3,6 +3,7 @@ import json
 import os
 import shutil
 
+import h5py
 import numpy as np
 import pytest
 from conftest import ROOT, TINY, refused, run, write_dataset
@@ -37,6 +38,16 @@ def test_pieces_of_an_episode_are_one(tmp_path):
   assert said["episodes"] == 4
   assert said["ranges"]["lengths"] == {"min": 4, "max": 8, "mean": 5}
   assert said["ranges"]["returns"] == {"min": 22, "max": 70, "mean": 47.5}
+
+  # an episode is kept or left whole, or cut in the order of its steps
+  for seed in range(6):
+    few = tmp_path / f"few{seed}.h5"
+    assert run("data", "subsample", path, "--steps", 6, "--seed", seed, "-o", few).returncode == 0
+    with h5py.File(few) as file:
+      kept = dict(zip(*np.unique(file["infos/episode"][:], return_counts=True)))
+      steps = sorted(file["infos/step"][file["infos/episode"][:] == 0])
+    assert sorted(kept.values()) in ([2, 4], [6]) and steps == list(range(0, 2 * len(steps), 2))
+
   both = tmp_path / "both.h5"
   assert run("data", "merge", path, path, "-o", both).returncode == 0
   said = info(both)
