@@ -465,18 +465,34 @@ static int look_into(hid_t file, void *context) {
   return status ? bfm_fail_prefix(status, "%s: ", begun->collection->plan.path) : BFM_OK;
 }
 
+// the file's notes tell whose rows it has: who acts, and for what, stays
+static int check_same(const Collection *c, const CollectOptions *begun) {
+  static const char *const names[] = {"with", "task", "model"};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    const Option *option = options_find(own_options, names[i]);
+    char now[OPTION_TEXT_SIZE], then[OPTION_TEXT_SIZE];
+    options_get(option, &c->options, now, sizeof now);
+    options_get(option, begun, then, sizeof then);
+    if (!strcmp(now, then)) continue;
+    return bfm_fail(BFM_BAD_ARGUMENT,
+                    "%s is \"%s\", but %s was begun with \"%s\": a resume keeps who acts and for "
+                    "what task",
+                    names[i], now, c->plan.path, then);
+  }
+  if (!crew_kinds[begun->with].learners || begun->envs == c->options.envs) return BFM_OK;
+  return bfm_fail(BFM_BAD_ARGUMENT,
+                  "envs is %" PRId64 ", but %s was begun with %" PRId64
+                  ": learners go on with as many",
+                  c->options.envs, c->plan.path, begun->envs);
+}
+
 static int open_resumed(Collection *c) {
   Begun begun = {.collection = c, .last = -1};
   TRY(hdf5_use(c->plan.path, look_into, &begun));
-  int64_t envs = c->options.envs;
+  CollectOptions then = c->options;
   TRY(options_from_json(collect_options(), &c->options, c->plan.given));
+  TRY(check_same(c, &then));
   TRY(crew_choose(&c->crew, c->env_name, &c->options, 1));
-  if (c->crew.kind->learners && envs != c->options.envs) {
-    return bfm_fail(BFM_BAD_ARGUMENT,
-                    "envs is %" PRId64 ", but %s was begun with %" PRId64
-                    ": learners go on with as many",
-                    c->options.envs, c->plan.path, envs);
-  }
 
   // initial states must not repeat those of the episodes that are there
   uint64_t seed = (uint64_t)c->options.seed + 0x9E3779B97F4A7C15u * (uint64_t)(begun.last + 1);

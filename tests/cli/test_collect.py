@@ -107,6 +107,22 @@ def test_ctrl_c_saves_and_a_resume_goes_on(tmp_path):
   assert "there already" in run("collect", "--resume", "--steps", rows, "-o", path).stdout
 
 
+def test_a_resume_keeps_who_acts_and_for_what(tmp_path):
+  """The notes of the file would tell another story than its rows."""
+  path = tmp_path / "data.h5"
+  collect(path, "--steps", 100, "--task", "easy")
+  before = path.read_bytes()
+  for option, value, begun in [("with", "td3", "random"), ("task", "x > 0", "easy"),
+                               ("task", "", "easy"), ("model", "a.safetensors", "")]:
+    error = refused("collect", "--resume", "--steps", 200, f"--{option}", value, "-o", path)
+    assert f'{option} is "{value}", but {path} was begun with "{begun}"' in error
+  assert path.read_bytes() == before
+  process = run("collect", "--resume", "--steps", 200, "--with", "random", "--task", "easy", "--seed",
+                3, "-o", path)
+  assert process.returncode == 0, process.stderr
+  assert info(path)["transitions"] == 200
+
+
 def rows_of(path):
   """Rows that can be read at this moment."""
   if not path.exists():
