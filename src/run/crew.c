@@ -318,7 +318,16 @@ int crew_act(Crew *c, const double *obs, int explore, int64_t at, double *action
 int crew_rewards(const Crew *c, bfm_env *env, double *rewards) {
   const char *tasks[CREW_MAX];
   for (int t = 0; t < c->agents; t++) tasks[t] = c->tasks[t];
-  return **tasks ? bfm_env_group_rewards(env, tasks, c->agents, rewards) : BFM_OK;
+  if (!**tasks) return BFM_OK;
+  TRY(bfm_env_group_rewards(env, tasks, c->agents, rewards));
+  bfm_env_sizes sizes;
+  bfm_env_get_sizes(env, &sizes);
+  for (int i = 0; i < sizes.count; i++) {
+    if (isfinite((float)rewards[i])) continue;
+    return bfm_fail(BFM_DIVERGED, "the reward of \"%s\" is %g, which a float32 cannot hold",
+                    tasks[i / (sizes.count / c->agents)], rewards[i]);
+  }
+  return BFM_OK;
 }
 
 int crew_simulate(Crew *c, bfm_env *env, const double *actions, double *rewards) {

@@ -123,6 +123,15 @@ def test_a_resume_keeps_who_acts_and_for_what(tmp_path):
   assert info(path)["transitions"] == 200
 
 
+def test_a_reward_that_overflows_leaves_the_data_until_then(tmp_path):
+  path, task = tmp_path / "data.h5", "1e38 * (1 + 150 * abs(root_x.v))"
+  process = run("collect", "point_mass", "--task", task, "--envs", 4, "--steps", 3000, "-o", path)
+  rows = info(path)["transitions"]
+  assert process.returncode == 7 and 0 < rows < 3000
+  assert f'the reward of "{task}" is ' in process.stderr and "which a float32" in process.stderr
+  assert f"the {rows} transitions until then are in {path}" in process.stderr
+
+
 def rows_of(path):
   """Rows that can be read at this moment."""
   if not path.exists():
@@ -159,6 +168,8 @@ def test_a_killed_collector_loses_the_last_seconds_only(tmp_path):
     (["walker", "--with", "magic"], "with is \"magic\""),
     (["walker", "--envs", "0"], "envs is 0"),
     (["walker", "--device", "tpu"], "device 'tpu' is not auto, cpu, cuda or cuda:n"),
+    (["walker", "--task", "1e39"], 'the reward of "1e39" is 1e+39, which a float32 cannot hold'),
+    (["walker", "--with", "td3", "--task", "-1e39", "--device", "cpu"], 'of "-1e39" is -1e+39'),
     (["walker", "--with", "policy"], "name the policy"),
     (["walker", "--with", "policy", "--model", "a.safetensors,"], "one comma between"),
 ])
