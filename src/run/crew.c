@@ -162,7 +162,23 @@ static void set_range(Crew *c, const bfm_env *env) {
   }
 }
 
+// domains may have the same sizes; files of earlier versions do not say whose they are
+static int check_policy(const Crew *c, const char *path) {
+  SafeTensors *file;
+  TRY(safetensors_open(&file, path));
+  const char *env = safetensors_metadata(file, "env"), *what = safetensors_metadata(file, "bfm");
+  int status = BFM_OK;
+  if (what && !strcmp(what, "explorer")) {
+    status = bfm_fail(BFM_BAD_ARGUMENT, "%s is the state of learners, not a policy", path);
+  } else if (env && strcmp(env, c->env_name)) {
+    status = bfm_fail(BFM_BAD_ARGUMENT, "%s is a policy of %s, not of %s", path, env, c->env_name);
+  }
+  safetensors_close(file);
+  return status;
+}
+
 static int read_policy(Crew *c, int t, const char *path) {
+  TRY(check_policy(c, path));
   cJSON *options = cJSON_CreateObject();
   cJSON_AddStringToObject(options, "device", c->options->learner.device);
   cJSON_AddNumberToObject(options, "threads", (double)c->options->threads);

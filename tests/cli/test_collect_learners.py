@@ -81,9 +81,25 @@ def test_a_policy_of_a_task_acts_again(tmp_path):
               tmp_path / "again.h5")
   assert again.returncode == 0, again.stderr
   np.testing.assert_array_equal(read(tmp_path / "again.h5")[0]["actions"], tables["actions"])
-  error = refused("collect", "cheetah", "--with", "policy", "--model", model, *TINY, "-o",
-                  tmp_path / "c.h5")
-  assert "another domain than cheetah" in error and not (tmp_path / "c.h5").exists()
+  state = tmp_path / "a.state.safetensors"
+  for env, policy, part in [("cheetah", model, f"{model} is a policy of point_mass, not of cheetah"),
+                            ("point_mass", state, f"{state} is the state of learners")]:
+    assert part in refused("collect", env, "--with", "policy", "--model", policy, *TINY, "-o",
+                           tmp_path / "c.h5")
+  without_names(model)
+  assert "another domain than cheetah" in refused("collect", "cheetah", "--with", "policy", "--model",
+                                                  model, *TINY, "-o", tmp_path / "c.h5")
+  assert not (tmp_path / "c.h5").exists()
+
+
+def test_a_policy_of_another_domain_with_the_same_sizes(tmp_path):
+  collect("cheetah", tmp_path / "a.h5", "--with", "td3", "--task", "run", "--envs", 2, "--steps", 50)
+  policy, level = tmp_path / "a.run.safetensors", tmp_path / "b.medium.safetensors"
+  shutil.copy(policy, level)
+  act = ["collect", "halfcheetah", "--envs", 2, "--steps", 50, *TINY, "-o", tmp_path / "b.h5"]
+  part = "is a policy of cheetah, not of halfcheetah"
+  assert f"{policy} {part}" in refused(*act, "--with", "policy", "--model", policy)
+  assert f"{level} {part}" in refused(*act, "--with", "d4rl-medium")
 
 
 def test_an_expression_is_a_task(tmp_path):
