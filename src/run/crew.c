@@ -130,7 +130,7 @@ static int add_agents(Crew *c) {
 
 int crew_choose(Crew *c, const char *env_name, CollectOptions *options, int envs_given) {
   *c = (Crew){.kind = &crew_kinds[options->with], .env_name = env_name, .options = options};
-  if (c->kind->levels) TRY(d4rl_check(env_name, c->kind->name));
+  if (c->kind->levels) TRY(d4rl_check(env_name, options->task, c->kind->name));
   TRY(add_agents(c));
   if (!envs_given && options->envs > c->agents) options->envs -= options->envs % c->agents;
   if (options->envs % c->agents || options->envs < c->agents) {

@@ -34,10 +34,14 @@ static size_t find(const char *env, const char *task) {
 
 const D4rlLevel d4rl_levels[] = {{"medium", 100.0 / 3, 1}, {"expert", 100, 0}};
 
-int d4rl_check(const char *env, const char *what) {
-  if (find(env, "run") < TASK_COUNT) return BFM_OK;
-  return bfm_fail(BFM_BAD_ARGUMENT, "%s is for halfcheetah, hopper and walker2d, not for %s", what,
-                  env);
+int d4rl_check(const char *env, const char *task, const char *what) {
+  if (find(env, "run") == TASK_COUNT) {
+    return bfm_fail(BFM_BAD_ARGUMENT, "%s is for halfcheetah, hopper and walker2d, not for %s",
+                    what, env);
+  }
+  if (!*task || !strcmp(task, "run")) return BFM_OK;
+  return bfm_fail(BFM_BAD_ARGUMENT, "%s learns run, not \"%s\": leave out --task, or use td3", what,
+                  task);
 }
 
 double d4rl_score(const char *env, const char *task, double value) {

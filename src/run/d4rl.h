@@ -14,8 +14,8 @@ typedef struct {
 
 extern const D4rlLevel d4rl_levels[];  // medium, expert
 
-// whether the domain is one of D4RL's locomotion; what: who asks
-int d4rl_check(const char *env, const char *what);
+// whether the domain is one of D4RL's locomotion, and the task (or none) its own; what: who asks
+int d4rl_check(const char *env, const char *task, const char *what);
 
 // a return as a score; NaN for other tasks than D4RL's
 double d4rl_score(const char *env, const char *task, double value);

@@ -259,6 +259,8 @@ def test_a_learner_that_diverges_leaves_the_data(tmp_path):
     (["walker", "--with", "td3", "--task", "jump"], "jump"),
     (["walker", "--with", "mood", "--steps", 0], "steps is 0"),
     (["walker", "--with", "d4rl-medium"], "not for walker"),
+    (["hopper", "--with", "d4rl-medium", "--task", "5"], 'd4rl-medium learns run, not "5"'),
+    (["hopper", "--with", "d4rl-medium-replay", "--task", "5"], "leave out --task"),
     (["walker", "--with", "policy"], "--model"),
     (["walker", "--with", "rnd", "--hiden", 16], "did you mean --hidden?"),
 ])
