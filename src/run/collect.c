@@ -104,7 +104,7 @@ struct Collection {
   Stage *stage;
   double returns[CREW_MAX];  // of the last evaluation, if there was one
   int evaluated;
-  double gap;        // between the return that is sought and the nearest one so far
+  double nearest;    // return of the agent that is kept, of all so far; infinite: none is
   int64_t reported;  // transitions at the last line of the log
 };
 
@@ -215,6 +215,15 @@ static int check_learners(Collection *c, cJSON *entry) {
   return status;
 }
 
+// the agent that was kept may be nearer than all that come; a log without its return is an old one
+static void recall_nearest(Collection *c, const char *log) {
+  char path[PATH_MAX];
+  collect_path_beside(c->plan.path, "nearest.safetensors", path, sizeof path);
+  double kept = c->plan.resume && !access(path, F_OK) ? folder_log_last(&c->folder, log, "nearest")
+                                                      : 0;
+  c->nearest = kept != 0 ? kept : INFINITY;
+}
+
 static int open_log(Collection *c) {
   char path[PATH_MAX];
   if (!c->crew.learner) return BFM_OK;
@@ -222,7 +231,9 @@ static int open_log(Collection *c) {
   char *slash = strrchr(path, '/');
   if (slash) *slash = 0;
   TRY(folder_name(&c->folder, !slash ? "." : slash == path ? "/" : path));
-  return folder_open_log(&c->folder, slash ? slash + 1 : path, c->at, &c->log);
+  const char *name = slash ? slash + 1 : path;
+  recall_nearest(c, name);  // also from lines that are cut now: the agent is not
+  return folder_open_log(&c->folder, name, c->at, &c->log);
 }
 
 static int write_log(Collection *c) {
@@ -238,6 +249,9 @@ static int write_log(Collection *c) {
     for (int t = 0; t < c->crew.agents; t++) {
       cJSON_AddItemToObject(returns, c->crew.tasks[t], log_number(c->returns[t]));
     }
+  }
+  if (isfinite(c->nearest)) {
+    cJSON_AddItemToObject(entry, "nearest", log_number(c->nearest));
   }
   int status = check_learners(c, entry);
   if (!status) status = folder_log(&c->folder, c->log, entry);
@@ -267,8 +281,8 @@ static int64_t next_report(const Collection *c) {
 // D4RL's agents may pass a level by far between two looks
 static int keep_nearest(Collection *c) {
   double gap = fabs(c->returns[0] - c->options.until);
-  if (!c->crew.kind->levels || gap >= c->gap) return BFM_OK;
-  c->gap = gap;
+  if (!c->crew.kind->levels || gap >= fabs(c->nearest - c->options.until)) return BFM_OK;
+  c->nearest = c->returns[0];
   return crew_save_policy(&c->crew, 0, c->plan.path, "nearest");
 }
 
@@ -283,6 +297,7 @@ static int report(Collection *c) {
 
 static int collect(Collection *c, Progress *progress) {
   double flushed = c->start, saved = c->start;
+  if (c->rows && c->reported < 0) TRY(report(c));
   int64_t due = next_report(c);
   char note[256] = "";
   while (c->rows < c->options.steps && !stopped(c) && !reached(c)) {
@@ -537,9 +552,8 @@ int collection_open(Collection **out, const CollectPlan *plan) {
     return status;
   }
   c->rows = c->first = writer_rows(c->writer);
-  // what was evaluated before is not known, and needed only where a return is to be reached
+  // what was evaluated before is not known: where a return is sought, a resume begins with a look
   c->reported = isinf(c->options.until) ? c->rows : -1;
-  c->gap = INFINITY;
   c->began = c->at;
   c->updates = c->crew.learner ? bfm_explorer_step(c->crew.learner) : 0;
   for (int i = 0; i < c->n; i++) episodes_begin(c->waiting, i, c->at * c->n + i);

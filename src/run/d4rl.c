@@ -110,8 +110,22 @@ static int train_to(const CollectPlan *plan, const char *env, const CollectOptio
   TRY(status);
   collect_path_beside(data, "nearest.safetensors", policy, sizeof policy);
   d4rl_model_path(plan->path, level, model, sizeof model);
-  if (!rename(policy, model)) return BFM_OK;
+  // it stays the nearest to the next level until another is nearer
+  if (!link(policy, model) || !rename(policy, model)) return BFM_OK;
   return bfm_fail(BFM_IO, "cannot rename %s to %s: %s", policy, model, strerror(errno));
+}
+
+// the agent of a level cannot be had again once the training went on to the next
+static int check_order(const CollectPlan *plan, int level, int levels, const char *model) {
+  char data[PATH_MAX], next[PATH_MAX];
+  collect_path_beside(plan->path, "train.h5", data, sizeof data);
+  if (level + 1 >= levels || access(data, F_OK)) return BFM_OK;
+  d4rl_model_path(plan->path, level + 1, next, sizeof next);
+  if (access(next, F_OK)) return BFM_OK;
+  return bfm_fail(BFM_BAD_FILE,
+                  "%s is missing, and the training in %s went on to %s: put it back, or remove the "
+                  "other two to train anew",
+                  model, data, next);
 }
 
 int d4rl_train(const CollectPlan *plan, const char *env, const CollectOptions *options,
@@ -119,7 +133,9 @@ int d4rl_train(const CollectPlan *plan, const char *env, const CollectOptions *o
   char model[PATH_MAX];
   for (int level = 0; level < levels; level++) {
     d4rl_model_path(plan->path, level, model, sizeof model);
-    if (access(model, F_OK)) TRY(train_to(plan, env, options, level));
+    if (!access(model, F_OK)) continue;
+    TRY(check_order(plan, level, levels, model));
+    TRY(train_to(plan, env, options, level));
   }
   return BFM_OK;
 }

@@ -229,6 +229,49 @@ def test_the_agent_of_a_level_is_the_nearest(tmp_path):
   assert any((kept[name] != last[name]).any() for name in last)
 
 
+def test_a_resume_keeps_the_nearest(tmp_path):
+  """Of all looks, the first is next to the level; those after the resume are not."""
+  seek = ["--with", "d4rl-medium-replay", "--envs", 4, "--eval-every", 200]
+  first, path = tmp_path / "first.h5", tmp_path / "data.h5"
+  collect("hopper", first, *seek, "--until", 1e6, "--steps", 200)
+  level = log(tmp_path / "first.log.jsonl")[0]["returns"]["run"] + 1e-3
+  collect("hopper", path, *seek, "--until", level, "--steps", 400)
+  kept = load_file(tmp_path / "first.run.safetensors")
+  process = run("collect", "--resume", "--steps", 1000, "-o", path)
+  assert process.returncode == 0, process.stderr
+  nearest = load_file(tmp_path / "data.nearest.safetensors")
+  assert all((kept[name] == nearest[name]).all() for name in kept)
+  lines = log(tmp_path / "data.log.jsonl")
+  assert len(lines) > 2 and {line["nearest"] for line in lines} == {lines[0]["returns"]["run"]}
+
+
+def test_a_resume_looks_whether_the_return_is_reached(tmp_path):
+  path = tmp_path / "data.h5"
+  collect("hopper", path, "--with", "td3", "--until", -100, "--envs", 4, "--steps", 4000,
+          "--eval-every", 400)
+  process = run("collect", "--resume", "--steps", 8000, "-o", path)
+  assert process.returncode == 0, process.stderr
+  assert info(path)["transitions"] == 400
+
+
+def test_an_agent_before_the_last_level_may_be_the_expert(tmp_path):
+  seek = ["--envs", 4, "--eval-every", 200]
+  collect("hopper", tmp_path / "a.train.h5", *seek, "--with", "d4rl-medium-replay", "--steps", 1000)
+  before = (tmp_path / "a.train.nearest.safetensors").read_bytes()
+  (tmp_path / "a.medium.safetensors").write_bytes(before)
+  collect("hopper", tmp_path / "a.h5", *seek, "--with", "d4rl-medium-expert", "--steps", 100,
+          "--train-steps", 1200)
+  lines = log(tmp_path / "a.train.log.jsonl")
+  best = max(lines, key=lambda line: line["returns"]["run"])
+  assert lines[-1]["nearest"] == best["returns"]["run"]
+  assert best["transitions"] <= 1000, "choose another seed: the level's own looks were no nearer"
+  assert (tmp_path / "a.expert.safetensors").read_bytes() == before
+
+  (tmp_path / "a.medium.safetensors").unlink()
+  error = refused("collect", "--resume", "--steps", 200, "-o", tmp_path / "a.h5")
+  assert "a.medium.safetensors is missing" in error and "put it back" in error
+
+
 def test_recordings_of_levels_have_half_the_noise(tmp_path):
   collect("hopper", tmp_path / "a.h5", "--with", "td3", "--task", "run", "--envs", 4, "--steps", 100)
   policy = tmp_path / "a.run.safetensors"
