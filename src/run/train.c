@@ -160,6 +160,16 @@ static const Domain *domain_with_goals(const Training *t) {
   return domain->goal_dim ? domain : NULL;
 }
 
+static int choose_env(Training *t, const char *said) {
+  const char *given = t->settings.env;
+  const Domain *domain;
+  snprintf(t->env, sizeof t->env, "%s", *given ? given : said);
+  if (!*given || !*said || !strcmp(given, said)) return BFM_OK;
+  TRY(domain_find(&domain, given));
+  return bfm_fail(BFM_BAD_ARGUMENT, "the data is of %s, not of %s: --env is for files that do not say",
+                  said, given);
+}
+
 static int read_data(Training *t, const cJSON *record) {
   Dataset *data = &t->data;
   const cJSON *names = cJSON_GetObjectItem(record, "data");
@@ -171,10 +181,8 @@ static int read_data(Training *t, const cJSON *record) {
     paths[i] = given ? t->plan.data[i] : cJSON_GetArrayItem(names, i)->valuestring;
   }
   int status = (t->settings.prompt_states ? dataset_read_all : dataset_read)(data, paths, count);
-  if (!status) {
-    snprintf(t->env, sizeof t->env, "%s", *t->settings.env ? t->settings.env : data->env);
-    find_collector(t, paths[0]);
-  }
+  if (!status) status = choose_env(t, data->env);
+  if (!status) find_collector(t, paths[0]);
   free(paths);
   TRY(status);
   TRY(dataset_check_actions(data));

@@ -239,6 +239,13 @@ def test_states_of_another_size_are_not_taken_for_the_domains(tmp_path):
   assert names(tmp_path) == ["data.h5", "run"]
 
 
+def test_data_of_one_domain_is_not_taken_for_anothers(tmp_path):
+  """Cheetah's observations have the size of halfcheetah's."""
+  data = write_dataset(tmp_path / "data.h5", obs=17, act=6, env="cheetah")
+  error = refused("train", data, *TINY, "--env", "halfcheetah", "-o", tmp_path / "run")
+  assert "the data is of cheetah, not of halfcheetah" in error and names(tmp_path) == ["data.h5"]
+
+
 def test_data_without_states_is_said(tmp_path):
   data = write_dataset(tmp_path / "data.h5", obs=4, env="point_mass")
   said = run("train", data, *TINY, "--steps", 2, "-o", tmp_path / "run").stdout
