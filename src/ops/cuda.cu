@@ -24,9 +24,18 @@ void cuda_failed(Cuda *c, int status, const char *format, ...) {
 
 int cuda_good(Cuda *c, cudaError_t error, const char *what) {
   if (error == cudaSuccess) return 1;
-  int status = error == cudaErrorMemoryAllocation ? BFM_NO_MEMORY : BFM_UNAVAILABLE;
-  cuda_failed(c, status, "%s failed to %s: %s", c->name, what, cudaGetErrorString(error));
   cudaGetLastError();
+  if (error == cudaErrorMemoryAllocation) {
+    size_t free = 0, total = 0;
+    cudaMemGetInfo(&free, &total);
+    cuda_failed(c, BFM_NO_MEMORY,
+                "%s has %.2f of %.2f GB free, too little to %s: "
+                "reduce batch, seeds, the preset or the data",
+                c->name, free / 1e9, total / 1e9, what);
+  } else {
+    cuda_failed(c, BFM_UNAVAILABLE, "%s failed to %s: %s", c->name, what,
+                cudaGetErrorString(error));
+  }
   return 0;
 }
 
@@ -42,17 +51,9 @@ static int cuda_alloc(Ops *ops, void **memory, size_t bytes) {
   Cuda *c = cuda_of(ops);
   *memory = NULL;
   cudaSetDevice(c->device);
-  cudaError_t error = cudaMalloc(memory, bytes ? bytes : 1);
-  if (error == cudaErrorMemoryAllocation) {
-    size_t free = 0, total = 0;
-    cudaGetLastError();
-    cudaMemGetInfo(&free, &total);
-    return c->fail(BFM_NO_MEMORY,
-                   "%s has %.2f of %.2f GB free and %.2f GB more are needed: "
-                   "reduce batch, seeds, the preset or the data",
-                   c->name, free / 1e9, total / 1e9, bytes / 1e9);
-  }
-  if (cuda_good(c, error, "allocate memory")) {
+  char what[64];
+  snprintf(what, sizeof what, "allocate %.2f GB", bytes / 1e9);
+  if (cuda_good(c, cudaMalloc(memory, bytes ? bytes : 1), what)) {
     cuda_good(c, cudaMemsetAsync(*memory, 0, bytes, c->stream[0]), "clear memory");
     cuda_good(c, cudaStreamSynchronize(c->stream[0]), "clear memory");
   }

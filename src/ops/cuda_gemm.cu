@@ -7,7 +7,6 @@
 
 #include "ops/cuda.cuh"
 
-#include <ctype.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
@@ -69,10 +68,16 @@ void cuda_gemm_close(Cuda *c) {
 
 // ------------------------------- choices on disk -------------------------------------------------
 
-// a record of the file; a program that ends in the middle of one leaves a sum that is wrong
+#define MAGIC "bfmgemm1"  // a record begins with it, and so does a file of them
+
+// A record of the file; each says of which GPU and cuBLASLt it is. A program that ends in the middle
+// of one leaves a sum that is wrong.
 struct Choice {
-  uint32_t sum;
+  char magic[8];
+  uint32_t sum;  // of what follows
   int32_t precision, fused, unused;
+  uint64_t version;  // of cuBLASLt
+  char gpu[64];
   Shape shape;
   cublasLtMatmulAlgo_t algorithm;
 };
@@ -80,15 +85,26 @@ struct Choice {
 static uint32_t sum_of(const Choice *x) {
   const unsigned char *bytes = (const unsigned char *)x;
   uint32_t sum = 2166136261u;
-  for (size_t i = sizeof x->sum; i < sizeof *x; i++) sum = (sum ^ bytes[i]) * 16777619u;
+  for (size_t i = offsetof(Choice, precision); i < sizeof *x; i++) sum = (sum ^ bytes[i]) * 16777619u;
   return sum;
 }
 
-// $BFM_CUDA_CHOICES, or a file of this GPU and cuBLASLt in the user's cache; "" where there is none
-static void choices_path(const Cuda *c, char *out, size_t size) {
+// of a product on this GPU, by this cuBLASLt; without an algorithm yet
+static void begin_choice(Choice *x, const Cuda *c, const Shape *shape) {
+  const char *gpu = strchr(c->name, ' ');  // after cuda:n, which may change
+  memset(x, 0, sizeof *x);
+  memcpy(x->magic, MAGIC, sizeof x->magic);
+  x->precision = c->precision;
+  x->version = cublasLtGetVersion();
+  snprintf(x->gpu, sizeof x->gpu, "%s", gpu ? gpu + 1 : "");
+  x->shape = *shape;
+}
+
+// $BFM_CUDA_CHOICES, or a file in the user's cache; "" where there is none
+static void choices_path(char *out, size_t size) {
   const char *given = getenv("BFM_CUDA_CHOICES"), *cache = getenv("XDG_CACHE_HOME");
-  const char *home = getenv("HOME"), *name = strchr(c->name, ' ');
-  char folder[PATH_MAX - 256] = "", model[64] = "";
+  const char *home = getenv("HOME");
+  char folder[PATH_MAX - 256] = "";
   *out = 0;
   if (given) {
     snprintf(out, size, "%s", given);
@@ -101,17 +117,14 @@ static void choices_path(const Cuda *c, char *out, size_t size) {
   size_t n = strlen(folder);
   snprintf(folder + n, sizeof folder - n, "/bfm");
   mkdir(folder, 0777);
-  for (size_t i = 0; name && name[i + 1] && i + 1 < sizeof model; i++) {
-    model[i] = isalnum((unsigned char)name[i + 1]) ? name[i + 1] : '-';
-  }
-  snprintf(out, size, "%s/products-%s-%zu", folder, model, cublasLtGetVersion());
+  snprintf(out, size, "%s/products", folder);
 }
 
 // all of the file; what cannot be read is timed again
 static void read_choices(Cuda *c) {
   char path[PATH_MAX];
   if (c->choices) return;
-  choices_path(c, path, sizeof path);
+  choices_path(path, sizeof path);
   FILE *file = *path ? fopen(path, "rb") : NULL;
   struct stat status;
   size_t room = file && !fstat(fileno(file), &status) ? status.st_size / sizeof *c->choices : 0;
@@ -121,33 +134,42 @@ static void read_choices(Cuda *c) {
 }
 
 static const Choice *find_choice(Cuda *c, const Shape *shape) {
+  Choice like;
+  begin_choice(&like, c, shape);
   read_choices(c);
   for (size_t i = 0; i < c->choice_count; i++) {
     const Choice *x = &c->choices[i];
-    if (x->precision == c->precision && !memcmp(&x->shape, shape, sizeof *shape) &&
-        x->sum == sum_of(x)) {
+    if (!memcmp(x->magic, like.magic, sizeof like.magic) && x->precision == like.precision &&
+        x->version == like.version && !memcmp(x->gpu, like.gpu, sizeof like.gpu) &&
+        !memcmp(&x->shape, shape, sizeof *shape) && x->sum == sum_of(x)) {
       return x;
     }
   }
   return NULL;
 }
 
+// whether a file is empty or begins as ours do: no other is written to
+static int is_ours(int fd) {
+  char begin[sizeof MAGIC - 1];
+  ssize_t count = pread(fd, begin, sizeof begin, 0);
+  return count >= 0 && !memcmp(begin, MAGIC, count);
+}
+
 // one write at the file's end: programs may share it
 static void keep_choice(const Cuda *c, const Plan *p) {
   char path[PATH_MAX];
   Choice x;
-  memset(&x, 0, sizeof x);
-  x.precision = c->precision;
+  begin_choice(&x, c, &p->shape);
   x.fused = p->fused;
-  x.shape = p->shape;
   x.algorithm = p->algorithm;
   x.sum = sum_of(&x);
-  choices_path(c, path, sizeof path);
-  int fd = *path ? open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666) : -1;
+  choices_path(path, sizeof path);
+  int fd = *path ? open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666) : -1;
   struct stat status;
   if (fd < 0) return;
   // records lie at multiples of their size: half of one, left by a full disk, goes
-  int good = !fstat(fd, &status) && !ftruncate(fd, status.st_size / sizeof x * sizeof x);
+  int good = is_ours(fd) && !fstat(fd, &status) &&
+             !ftruncate(fd, status.st_size / sizeof x * sizeof x);
   if (good && write(fd, &x, sizeof x) != sizeof x) good = 0;
   (void)good;  // what is not there is timed again
   close(fd);
@@ -286,9 +308,9 @@ static int64_t extent(int64_t rows, int64_t cols, int64_t ld, int64_t batch, int
   return (batch - 1) * stride + (rows - 1) * ld + cols;
 }
 
-// the fastest of the proposals, the first where they cannot be timed
-static int fastest(Cuda *c, const Plan *p, const cublasLtMatmulHeuristicResult_t *found,
-                   int count) {
+// the fastest of the proposals; returns whether they could be timed: if not, best stays
+static int fastest(Cuda *c, const Plan *p, const cublasLtMatmulHeuristicResult_t *found, int count,
+                   int *best) {
   const Shape *s = &p->shape;
   int64_t a = extent(s->transpose_a ? s->k : s->m, s->transpose_a ? s->m : s->k, s->lda, s->batch,
                      s->stride_a);
@@ -301,18 +323,17 @@ static int fastest(Cuda *c, const Plan *p, const cublasLtMatmulHeuristicResult_t
 
   char *memory = NULL;
   cudaEvent_t begin = NULL, end = NULL;
-  int best = 0;
+  float best_time = INFINITY;
   if (cudaDeviceSynchronize() == cudaSuccess && cudaMalloc(&memory, bytes) == cudaSuccess &&
       cudaEventCreate(&begin) == cudaSuccess && cudaEventCreate(&end) == cudaSuccess) {
     BY_TYPE(s->type, fill_kernel<<<grid_for(at_c / size), THREADS, 0, c->stream[c->lane]>>>(
                          (T *)memory, (int64_t)(at_c / size)));
     Operands x = {memory, memory + at_b, NULL, memory + at_c};
-    float best_time = INFINITY;
     for (int i = 0; i < count; i++) {
       float time = time_algorithm(c, p, &found[i].algo, &x, begin, end);
       if (time * NEAR < best_time) {
         best_time = time;
-        best = i;
+        *best = i;
       }
     }
   }
@@ -320,7 +341,7 @@ static int fastest(Cuda *c, const Plan *p, const cublasLtMatmulHeuristicResult_t
   if (end) cudaEventDestroy(end);
   cudaFree(memory);
   cudaGetLastError();
-  return best;
+  return best_time < INFINITY;
 }
 
 // the algorithm of an earlier run, where cuBLASLt still takes it
@@ -347,8 +368,9 @@ static int choose(Cuda *c, Plan *p, const void *bias) {
     if (!set_epilogue(p, NULL)) count = propose(c, p, found);
   }
   if (!count) return 0;
-  int timed = c->timed && c->mode != CAPTURE;
-  p->algorithm = found[timed && count > 1 ? fastest(c, p, found, count) : 0].algo;
+  int best = 0, timed = c->timed && c->mode != CAPTURE;
+  if (timed && count > 1) timed = fastest(c, p, found, count, &best);
+  p->algorithm = found[best].algo;
   if (timed) keep_choice(c, p);
   return 1;
 }

@@ -203,6 +203,13 @@ void test_choices(void **state) {
   assert_int_equal(pwrite(fd, "\0\1\2\3", 4, size / 2), 4);  // damaged: chosen anew
   assert_int_equal(multiply_with(path, again), 2 * size);
   assert_int_equal(multiply_with(path, again), 2 * size);
+  static char text[3000], kept[sizeof text];  // a file of someone else stays as it is
+  memset(text, 'x', sizeof text);
+  assert_int_equal(ftruncate(fd, 0), 0);
+  assert_int_equal(pwrite(fd, text, sizeof text, 0), sizeof text);
+  assert_int_equal(multiply_with(path, again), sizeof text);
+  assert_int_equal(pread(fd, kept, sizeof kept, 0), sizeof kept);
+  assert_memory_equal(text, kept, sizeof text);
   setenv("BFM_CUDA_CHOICES", "", 1);  // none
   multiply_with(path, again);
   unsetenv("BFM_CUDA_CHOICES");
