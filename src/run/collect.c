@@ -24,7 +24,8 @@
 
 #define FLUSH_SECONDS 2.0
 #define PIECE_SECONDS 4.0   // an unfinished episode waits no longer
-#define SAVE_SECONDS 60.0   // between saves of the learners
+#define SAVE_FIRST 5.0      // seconds until the learners are saved, …
+#define SAVE_SECONDS 60.0   // doubling up to this between later saves
 #define EVALUATIONS 20      // of a run, unless told
 #define EVALUATION_SHARE 8  // transitions for each one of evaluations, at least, unless told
 #define SOUGHT_SHARE 2      // … where a return is sought that may be passed quickly
@@ -296,7 +297,7 @@ static int report(Collection *c) {
 }
 
 static int collect(Collection *c, Progress *progress) {
-  double flushed = c->start, saved = c->start;
+  double flushed = c->start, saved = c->start, pause = SAVE_FIRST;
   if (c->rows && c->reported < 0) TRY(report(c));
   int64_t due = next_report(c);
   char note[256] = "";
@@ -313,9 +314,10 @@ static int collect(Collection *c, Progress *progress) {
       TRY(flush(c, now - PIECE_SECONDS));
       flushed = now;
     }
-    if (now - saved > SAVE_SECONDS) {
+    if (now - saved > pause) {
       TRY(crew_save(&c->crew, c->plan.path));
       saved = now;
+      pause = fmin(2 * pause, SAVE_SECONDS);
     }
     progress_update(progress, c->rows, note);
   }

@@ -11,7 +11,7 @@ import pytest
 from conftest import BFM, refused, run
 from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
-from test_collect import info, read
+from test_collect import info, read, rows_of
 
 TINY = ["--hidden", 16, "--batch", 16, "--rnd-dim", 8, "--device", "cpu", "--threads", 1]
 EARLY = [*TINY, "--random-steps", 20]
@@ -158,6 +158,21 @@ def test_killed_learners_go_on(tmp_path):
   process = run("collect", "--resume", "--steps", rows + 400, "-o", path)
   assert process.returncode == 0 and "begin anew" in process.stdout, process.stderr
   assert info(path)["transitions"] == rows + 400
+
+
+def test_learners_are_saved_soon(tmp_path):
+  path, state = tmp_path / "data.h5", tmp_path / "data.state.safetensors"
+  process = subprocess.Popen(list(map(str, [BFM, "collect", "point_mass", "--with", "td3", *EARLY, "-q",
+                                            "--envs", 4, "--steps", "1G", "-o", path])))
+  end = time.time() + 45
+  while not state.exists() and time.time() < end:
+    time.sleep(0.05)
+  process.kill()
+  process.wait()
+  assert state.exists()
+  rows = rows_of(path)
+  process = run("collect", "--resume", "--steps", rows + 400, "-o", path)
+  assert process.returncode == 0 and "anew" not in process.stdout, process.stderr
 
 
 def without_names(path):
