@@ -97,6 +97,7 @@ struct Collection {
   FILE *log;
 
   int64_t rows, episodes, first;  // transitions in file and buffer; episodes of this run; at start
+  int64_t rows_of[CREW_MAX];      // … of each agent
   int64_t at, began;              // control steps; when this run began
   int64_t updates;                // of the learners when this run began
   int anew;
@@ -128,6 +129,13 @@ static void stagger(Collection *c) {
   }
 }
 
+// policies get equal shares, also where a kill or a divergence lost rows of one of them
+static int has_room(const Collection *c, int agent) {
+  int64_t agents = c->crew.agents, steps = c->options.steps;
+  int64_t share = c->crew.kind->policies ? steps / agents + (agent < steps % agents) : steps;
+  return c->rows < steps && c->rows_of[agent] < share;
+}
+
 static int step(Collection *c) {
   Moment *m = &c->moment;
   bfm_env_state(c->env, m->qpos, m->qvel, m->act_state);
@@ -144,10 +152,11 @@ static int step(Collection *c) {
     int agent = i / c->crew.envs;
     int64_t number = c->at * c->n + i;
     // a diverged step has no successor: the episode ends with the row before
-    if (m->ended[i] != BFM_ENDED_DIVERGED && c->rows < c->options.steps) {
+    if (m->ended[i] != BFM_ENDED_DIVERGED && has_room(c, agent)) {
       Label label = {agent, c->crew.task_numbers[agent], number};
       TRY(episodes_put(c->waiting, c->writer, m, i, label, now));
       c->rows++;
+      c->rows_of[agent]++;
     }
     if (!m->ended[i]) continue;
     TRY(episodes_write(c->waiting, c->writer, i));
@@ -220,9 +229,10 @@ static int check_learners(Collection *c, cJSON *entry) {
 static void recall_nearest(Collection *c, const char *log) {
   char path[PATH_MAX];
   collect_path_beside(c->plan.path, "nearest.safetensors", path, sizeof path);
-  double kept = c->plan.resume && !access(path, F_OK) ? folder_log_last(&c->folder, log, "nearest")
-                                                      : 0;
-  c->nearest = kept != 0 ? kept : INFINITY;
+  c->nearest = INFINITY;
+  if (!c->plan.resume || access(path, F_OK)) return;
+  double kept = folder_log_last(&c->folder, log, "nearest");
+  if (kept != 0) c->nearest = kept;
 }
 
 static int open_log(Collection *c) {
@@ -251,9 +261,7 @@ static int write_log(Collection *c) {
       cJSON_AddItemToObject(returns, c->crew.tasks[t], log_number(c->returns[t]));
     }
   }
-  if (isfinite(c->nearest)) {
-    cJSON_AddItemToObject(entry, "nearest", log_number(c->nearest));
-  }
+  if (isfinite(c->nearest)) { cJSON_AddItemToObject(entry, "nearest", log_number(c->nearest)); }
   int status = check_learners(c, entry);
   if (!status) status = folder_log(&c->folder, c->log, entry);
   cJSON_Delete(entry);
@@ -455,31 +463,32 @@ static int read_notes(Collection *c, hid_t file) {
   return BFM_OK;
 }
 
-// numbers of transitions go on behind the last one that is in the file
-static int read_last(hid_t file, int64_t *rows, int64_t *last) {
-  int64_t columns;
-  int axes;
-  TRY(hdf5_shape(file, "infos/step", rows, &columns, &axes));
-  double *steps = malloc((size_t)(*rows + 1) * sizeof *steps);
-  if (!steps) return bfm_fail(BFM_NO_MEMORY, "no memory for %" PRId64 " rows", *rows);
-  int status = hdf5_read_doubles(file, "infos/step", *rows, columns, steps);
-  for (int64_t i = 0; i < *rows && !status; i++) {
-    if (steps[i] > (double)*last) *last = (int64_t)steps[i];
-  }
-  free(steps);
-  return status;
-}
-
 typedef struct {
   Collection *collection;
-  int64_t rows, last;
+  int64_t rows, last;  // numbers of transitions go on behind the last one that is in the file
+  int64_t labels;      // rows of infos/source
+  double *steps, *sources;
 } Begun;
+
+static int read_numbers(hid_t file, const char *name, int64_t *rows, double **out) {
+  int64_t columns;
+  int axes;
+  TRY(hdf5_shape(file, name, rows, &columns, &axes));
+  *out = malloc((size_t)(*rows + 1) * sizeof **out);
+  if (!*out) return bfm_fail(BFM_NO_MEMORY, "no memory for %" PRId64 " rows", *rows);
+  return hdf5_read_doubles(file, name, *rows, columns, *out);
+}
 
 static int look_into(hid_t file, void *context) {
   Begun *begun = context;
   TRY(read_notes(begun->collection, file));
-  int status = read_last(file, &begun->rows, &begun->last);
-  return status ? bfm_fail_prefix(status, "%s: ", begun->collection->plan.path) : BFM_OK;
+  int status = read_numbers(file, "infos/step", &begun->rows, &begun->steps);
+  if (!status) status = read_numbers(file, "infos/source", &begun->labels, &begun->sources);
+  if (status) return bfm_fail_prefix(status, "%s: ", begun->collection->plan.path);
+  for (int64_t i = 0; i < begun->rows; i++) {
+    if (begun->steps[i] > (double)begun->last) begun->last = (int64_t)begun->steps[i];
+  }
+  return BFM_OK;
 }
 
 // the file's notes tell whose rows it has: who acts, and for what, stays
@@ -503,26 +512,37 @@ static int check_same(const Collection *c, const CollectOptions *begun) {
                   c->options.envs, c->plan.path, begun->envs);
 }
 
-static int open_resumed(Collection *c) {
-  Begun begun = {.collection = c, .last = -1};
-  TRY(hdf5_use(c->plan.path, look_into, &begun));
-  CollectOptions then = c->options;
-  TRY(options_from_json(collect_options(), &c->options, c->plan.given));
-  TRY(check_same(c, &then));
+static int go_on(Collection *c, const Begun *begun) {
   TRY(crew_choose(&c->crew, c->env_name, &c->options, 1));
 
   // initial states must not repeat those of the episodes that are there
-  uint64_t seed = (uint64_t)c->options.seed + 0x9E3779B97F4A7C15u * (uint64_t)(begun.last + 1);
+  uint64_t seed = (uint64_t)c->options.seed + 0x9E3779B97F4A7C15u * (uint64_t)(begun->last + 1);
   char state[PATH_MAX];
   collect_path_beside(c->plan.path, "state.safetensors", state, sizeof state);
   c->anew = c->crew.kind->learners && access(state, F_OK);
   TRY(gather(c, seed, c->anew ? NULL : state));
-  if (begun.rows > 1) TRY(crew_remember(&c->crew, c->plan.path));
+  if (begun->rows > 1) TRY(crew_remember(&c->crew, c->plan.path));
   int count;
   const Table *tables = episodes_tables(c->waiting, &count);
   TRY(writer_resume(&c->writer, c->plan.path, tables, count, c->options.steps));
-  c->at = begun.last / c->n + (begun.last >= 0);
+  c->at = begun->last / c->n + (begun->last >= 0);
+  for (int64_t i = 0; i < begun->labels && i < writer_rows(c->writer); i++) {
+    int agent = (int)begun->sources[i];
+    if (agent >= 0 && agent < c->crew.agents) c->rows_of[agent]++;
+  }
   return BFM_OK;
+}
+
+static int open_resumed(Collection *c) {
+  Begun begun = {.collection = c, .last = -1};
+  int status = hdf5_use(c->plan.path, look_into, &begun);
+  CollectOptions then = c->options;
+  if (!status) status = options_from_json(collect_options(), &c->options, c->plan.given);
+  if (!status) status = check_same(c, &then);
+  if (!status) status = go_on(c, &begun);
+  free(begun.steps);
+  free(begun.sources);
+  return status;
 }
 
 static int open_new(Collection *c) {

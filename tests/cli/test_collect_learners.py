@@ -6,6 +6,7 @@ import signal
 import subprocess
 import time
 
+import h5py
 import numpy as np
 import pytest
 from conftest import BFM, refused, run
@@ -242,6 +243,20 @@ def test_the_agent_of_a_level_is_the_nearest(tmp_path):
   last = load_file(tmp_path / "all.run.safetensors")
   assert all((kept[name] == part[name]).all() for name in part)
   assert any((kept[name] != last[name]).any() for name in last)
+
+
+def test_policies_get_equal_shares(tmp_path):
+  """Also where a kill has lost more rows of one than of the other."""
+  collect("point_mass", tmp_path / "a.h5", "--with", "td3", "--envs", 4, "--steps", 100)
+  model, path = tmp_path / "a.easy.safetensors", tmp_path / "b.h5"
+  collect("point_mass", path, "--with", "policy", "--model", f"{model},{model}", "--envs", 4,
+          "--steps", 200)
+  with h5py.File(path, "r+") as file:
+    sources = file["infos/source"]
+    sources[np.flatnonzero(sources[:])[:6]] = 0
+  process = run("collect", "--resume", "--steps", 401, "-o", path)
+  assert process.returncode == 0, process.stderr
+  assert np.bincount(read(path)[0]["source"]).tolist() == [201, 200]
 
 
 def test_a_resume_keeps_the_nearest(tmp_path):
