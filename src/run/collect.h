@@ -3,6 +3,7 @@
 //   data.log.jsonl            one JSON line an evaluation: transitions, returns, losses, speeds
 //   data.state.safetensors    the learners, to go on with
 //   data.TASK.safetensors     their policies, to act with
+//   data.nearest.safetensors  of D4RL's training: the policy whose return was nearest to the level
 
 #ifndef BFM_RUN_COLLECT_H
 #define BFM_RUN_COLLECT_H
