@@ -12,6 +12,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "run/folder.h"
+
 #ifndef BFM_COMMIT
 #define BFM_COMMIT ""
 #endif
@@ -78,6 +80,7 @@ int ledger_read(Ledger *l, const char *results) {
     if (!good || status) cJSON_Delete(item);
   }
   free(text);
+  if (!status && ferror(file)) status = bfm_fail(BFM_IO, "cannot read %s: %s", path, strerror(errno));
   fclose(file);
   if (status) ledger_free(l);
   return status;
@@ -122,6 +125,9 @@ static int end_line(int fd) {
 int ledger_append(const char *results, const cJSON *lines) {
   char path[PATH_MAX], *text = NULL;
   size_t size = 0;
+  Folder folder;
+  TRY(folder_name(&folder, results));
+  TRY(folder_make(&folder));
   FILE *out = open_memstream(&text, &size);
   if (!out) return bfm_fail(BFM_NO_MEMORY, "no memory for the ledger");
   path_of(results, path, sizeof path);

@@ -26,7 +26,7 @@ typedef struct {
 int ledger_read(Ledger *ledger, const char *results);
 void ledger_free(Ledger *ledger);
 
-// append lines, all at once; frees none
+// append lines, all at once; frees none. NULL: only whether that can be done
 int ledger_append(const char *results, const cJSON *lines);
 
 // the line of a seed that has at least so many steps and episodes, or NULL

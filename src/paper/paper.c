@@ -245,10 +245,7 @@ static cJSON *ledger_line(const Run *r, const EvalLog *evals, int64_t seed, int6
 }
 
 static int write_lines(const Run *r, const Trained *done) {
-  Folder results;
   EvalLog evals;
-  TRY(folder_name(&results, r->plan->settings.results));
-  TRY(folder_make(&results));
   TRY(evals_read(&evals, r->folder, r->steps));
   cJSON *lines = cJSON_CreateArray();
   for (int64_t seed = r->first; seed < r->first + r->count; seed++) {
@@ -272,7 +269,7 @@ static int write_lines(const Run *r, const Trained *done) {
   }
   int status =
       cJSON_GetArraySize(lines)
-          ? ledger_append(results.path, lines)
+          ? ledger_append(r->plan->settings.results, lines)
           : bfm_fail(BFM_BAD_FILE, "%s has no evaluation of step %" PRId64, r->folder, r->steps);
   cJSON_Delete(lines);
   evals_free(&evals);
@@ -307,11 +304,16 @@ static int run_cell(const PaperPlan *plan, const PaperCell *cell) {
   r.count = seeds - r.first;
   snprintf(r.data, sizeof r.data, "%s/%s-%s.h5", s->data, cell->domain, cell->data);
   name_folder(&r, r.folder, sizeof r.folder);
+  TRY(ledger_append(s->results, NULL));
   TRY(make_data(plan, cell, r.data));
   say(plan, "train   %s: %s%s%s, %" PRId64 " seed%s, %" PRId64 " steps", cell->method->method,
       cell->run, *r.more ? " " : "", r.more, r.count, r.count > 1 ? "s" : "", r.steps);
   Trained done = {.config = NULL};
   int status = train(&r, &done);
+  if (status == BFM_INTERRUPTED) {
+    status = bfm_fail(status, "stopped while %s trains in %s; the same bfm paper run goes on",
+                      cell->method->method, r.folder);
+  }
   if (!status) status = write_lines(&r, &done);
   free(done.config);
   return status;

@@ -221,6 +221,18 @@ def test_refusals(arguments, part, tmp_path):
   assert not list(tmp_path.iterdir())
 
 
+def test_a_ledger_that_cannot_be_written_is_noticed_first(tmp_path):
+  (tmp_path / "results" / "ledger.jsonl").mkdir(parents=True)
+  for action in ("run", "show"):
+    said = refused("paper", action, "first", *places(tmp_path))
+    assert "ledger.jsonl: Is a directory" in said
+  (tmp_path / "results" / "ledger.jsonl").rmdir()
+  shutil.rmtree(tmp_path / "results")
+  (tmp_path / "results").write_text("")
+  assert "results" in refused("paper", "run", "first", *places(tmp_path))
+  assert not (tmp_path / "runs").exists() and not (tmp_path / "data").exists()
+
+
 def test_a_damaged_ledger_is_refused(tmp_path):
   Path(tmp_path / "ledger.jsonl").write_text('{"run": 3}\n')
   assert "line 1" in refused("paper", "run", "first", "--results", tmp_path, cwd=tmp_path)
