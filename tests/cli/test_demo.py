@@ -21,6 +21,16 @@ def is_sanitized():
   return b"__asan_init" in Path(BFM).read_bytes()
 
 
+def test_the_example_in_c_controls_a_walker(tmp_path):
+  example = Path(BFM).parent / "examples" / "walker"
+  process = subprocess.run([example], cwd=ROOT, capture_output=True, text=True)
+  assert process.returncode == 0, process.stderr
+  reward, rest = process.stdout.split(": ")
+  assert reward == "torso.z > 1.2" and int(rest.split()[0]) > 200
+  process = subprocess.run([example, "nothing.safetensors"], cwd=ROOT, capture_output=True, text=True)
+  assert process.returncode == 1 and process.stderr.count("\n") == 1
+
+
 def test_its_grammar():
   assert subprocess.run(["bash", "-n", SCRIPT]).returncode == 0
 
