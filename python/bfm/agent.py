@@ -282,10 +282,12 @@ class Agent:
     steps = 0: the domain's own length of an episode. Ctrl-C stops.
     """
     tasks = [tasks] if isinstance(tasks, str) else list(tasks)
+    if episodes < 1:
+      raise ArgumentError(f"episodes must be 1 or more, not {episodes}")
     if z is not None:
       lead = () if self.replicas == 1 else (self.replicas,)
       z = array(z, (*lead, len(tasks), self.d), "z")
-    returns = np.empty((self.replicas, len(tasks), max(episodes, 0) or 100))
+    returns = np.empty((self.replicas, len(tasks), episodes))
 
     def each(context, done, total):  # the only place where Python sees Ctrl-C on the way
       try:

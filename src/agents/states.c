@@ -144,7 +144,13 @@ int agent_prompt_rewards(bfm_agent *a, const char *text, float *rewards) {
   double *values = malloc((size_t)a->prompt.count * sizeof *values);
   if (!values) return bfm_fail(BFM_NO_MEMORY, "no memory for %ld rewards", (long)a->prompt.count);
   int status = ask(a, expression, values);
-  for (int64_t i = 0; i < a->prompt.count && !status; i++) rewards[i] = (float)values[i];
+  for (int64_t i = 0; i < a->prompt.count && !status; i++) {
+    rewards[i] = (float)values[i];
+    if (isinf(rewards[i])) {
+      status = bfm_fail(BFM_BAD_ARGUMENT, "the reward is %g in a prompt state: more than a float holds",
+                        values[i]);
+    }
+  }
   free(values);
   return status == BFM_BAD_ARGUMENT && !task ? suggest_task(a, text, status) : status;
 }

@@ -111,7 +111,8 @@ def test_a_cold_softmax_is_the_best_state(model, tmp_path):
     (["--goal", "x = red"], "x = red"), (["--goal", "q = 1"], "q"), (["--goal", "x = 1,"], "goal"),
     (["--goal", "x = "], "x = "), (["--goal", f"{'x + ' * 99} x = 1"], "at most 255"),
     (["--demo", "nowhere.h5"], "nowhere.h5"), (["--z", "nowhere.json"], "nowhere.json"), ([], "--reward"),
-    (["--reward", "x", "--task", "easy"], "several"), (["--reward", "x", "--softmax", "0"], "softmax")])
+    (["--reward", "x", "--task", "easy"], "several"), (["--reward", "x", "--softmax", "0"], "softmax"),
+    (["--reward", "1e39 + x"], "the reward is 1e+39 in a prompt state")])
 def test_bad_prompts(flags, words, model):
   assert words in refused("prompt", model, *flags)
 

@@ -128,6 +128,7 @@ def test_export(tmp_path):
     (lambda a: a.prompt(demo="nowhere.h5"), "nowhere.h5"), (lambda a: a.prompt(), "one of"),
     (lambda a: a.prompt(task="easy", goal="x = 1"), "one of"),
     (lambda a: a.evaluate([]), "task"), (lambda a: a.evaluate("easy", episodes=-1), "episodes"),
+    (lambda a: a.evaluate("easy", episodes=0), "episodes"),
     (lambda a: a.evaluate("easy", steps=-1), "steps"), (lambda a: a.evaluate("eesy"), "easy"),
     (lambda a: a.set_prompt("walker"), "walker"), (lambda a: a.set_prompt("wlker"), "walker"),
     (lambda a: a.export("/nowhere/a.safetensors"), "nowhere"),
