@@ -147,8 +147,8 @@ int agent_prompt_rewards(bfm_agent *a, const char *text, float *rewards) {
   for (int64_t i = 0; i < a->prompt.count && !status; i++) {
     rewards[i] = (float)values[i];
     if (isinf(rewards[i])) {
-      status = bfm_fail(BFM_BAD_ARGUMENT, "the reward is %g in a prompt state: more than a float holds",
-                        values[i]);
+      status = bfm_fail(BFM_BAD_ARGUMENT,
+                        "the reward is %g in a prompt state: more than a float holds", values[i]);
     }
   }
   free(values);

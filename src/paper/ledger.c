@@ -80,7 +80,9 @@ int ledger_read(Ledger *l, const char *results) {
     if (!good || status) cJSON_Delete(item);
   }
   free(text);
-  if (!status && ferror(file)) status = bfm_fail(BFM_IO, "cannot read %s: %s", path, strerror(errno));
+  if (!status && ferror(file)) {
+    status = bfm_fail(BFM_IO, "cannot read %s: %s", path, strerror(errno));
+  }
   fclose(file);
   if (status) ledger_free(l);
   return status;

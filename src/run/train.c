@@ -166,8 +166,8 @@ static int choose_env(Training *t, const char *said) {
   snprintf(t->env, sizeof t->env, "%s", *given ? given : said);
   if (!*given || !*said || !strcmp(given, said)) return BFM_OK;
   TRY(domain_find(&domain, given));
-  return bfm_fail(BFM_BAD_ARGUMENT, "the data is of %s, not of %s: --env is for files that do not say",
-                  said, given);
+  return bfm_fail(BFM_BAD_ARGUMENT,
+                  "the data is of %s, not of %s: --env is for files that do not say", said, given);
 }
 
 static int read_data(Training *t, const cJSON *record) {
