@@ -104,14 +104,14 @@ static void print_step(bfm_agent *agent, const Arguments *a, const Speed *speed)
   double rate = speed->rate;
   int R = bfm_agent_replicas(agent);
   if (!a->json) {
-    static const char *const shown[] = {"algo", "preset", "device", "precision"};
-    for (int i = 0; i < 4; i++) {
+    static const char *const shown[] = {"algo", "preset", "precision"};
+    for (int i = 0; i < 3; i++) {
       char text[OPTION_TEXT_SIZE];
       options_get(options_find(agent_options, shown[i]), &a->config, text, sizeof text);
       printf("%s%s %s", i ? ", " : "", shown[i], text);
     }
-    printf(", d %" PRId64 ", batch %" PRId64 ", seeds %d: %.4g steps/s", bfm_agent_d(agent),
-           bfm_agent_batch(agent), R, rate);
+    printf(", %s, d %" PRId64 ", batch %" PRId64 ", seeds %d: %.4g steps/s", agent->ops->name,
+           bfm_agent_d(agent), bfm_agent_batch(agent), R, rate);
     if (R > 1) printf(", %.4g model-steps/s", rate * R);
     printf(", %.4g ms a step, %.3g TFLOP/s", 1e3 / rate, speed->flops / 1e12);
     if (speed->products > 0) {

@@ -98,7 +98,7 @@ int cli_prompt(int argc, char **argv) {
       "Examples:\n"
       "  bfm prompt models/walker.safetensors --reward 'torso.z > 1.2'\n"
       "  bfm prompt models/walker.safetensors --task run -o run.json\n"
-      "  bfm prompt models/walker.safetensors --goal 'torso.z = 1.25, torso.zz = 1, speed = 0'\n"
+      "  bfm prompt models/walker.safetensors --goal 'torso.zz = 1, speed = 3'\n"
       "  bfm prompt models/walker.safetensors --demo mood.h5 --json\n"
       "bfm names walker lists what a reward and a goal can name.\n",
       children,
