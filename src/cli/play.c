@@ -277,7 +277,7 @@ int cli_play(int argc, char **argv) {
       "Examples:\n"
       "  bfm play models/walker.safetensors --task run -o run.mp4\n"
       "  bfm play models/walker.safetensors --reward 'torso.z > 1.2' -o stand.png\n"
-      "  bfm play models/walker.safetensors --goal 'torso.zz = 1, speed = 3' -o go.png\n"
+      "  bfm play models/walker.safetensors --goal 'torso.zz=1, speed=3' -o go.png\n"
       "  bfm play mood.run.safetensors -o run.mp4\n",
       children,
       NULL,
