@@ -70,8 +70,8 @@ void cuda_gemm_close(Cuda *c) {
 
 #define MAGIC "bfmgemm1"  // a record begins with it, and so does a file of them
 
-// A record of the file; each says of which GPU and cuBLASLt it is. A program that ends in the middle
-// of one leaves a sum that is wrong.
+// a record of the file, of one GPU and cuBLASLt; a program that ends in the middle of one leaves a
+// sum that is wrong
 struct Choice {
   char magic[8];
   uint32_t sum;  // of what follows
@@ -85,7 +85,9 @@ struct Choice {
 static uint32_t sum_of(const Choice *x) {
   const unsigned char *bytes = (const unsigned char *)x;
   uint32_t sum = 2166136261u;
-  for (size_t i = offsetof(Choice, precision); i < sizeof *x; i++) sum = (sum ^ bytes[i]) * 16777619u;
+  for (size_t i = offsetof(Choice, precision); i < sizeof *x; i++) {
+    sum = (sum ^ bytes[i]) * 16777619u;
+  }
   return sum;
 }
 

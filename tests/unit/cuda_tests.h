@@ -9,7 +9,8 @@
 #include "ops/ops.h"
 
 enum { CPU, GPU };
-extern Ops *machine[2];  // opened with one precision
+extern Ops *machine[2];
+extern Precision precision;  // of both
 
 // ------------------------------- buffers on both machines ----------------------------------------
 
@@ -62,6 +63,10 @@ void test_graph(void **state);
 void test_failures(void **state);
 void test_choices(void **state);
 void test_steps(void **state);
+void test_many_steps(void **state);
+void test_step_options(void **state);
+void test_resumes(void **state);
+void test_long_runs(void **state);
 void test_explorers(void **state);
 void test_prompts(void **state);
 

@@ -16,8 +16,9 @@
 #include "cuda_tests.h"
 
 Ops *machine[2];
+Precision precision;
 
-static int open_both(Precision precision) {
+static int open_both(void) {
   assert_int_equal(ops_open(&machine[CPU], "cpu", precision, 2), BFM_OK);
   int status = ops_open(&machine[GPU], "cuda", precision, 0);
   if (status) machine[CPU]->close(machine[CPU]);
@@ -49,14 +50,17 @@ int main(int argc, char **argv) {
       cmocka_unit_test(test_weighted_sum), cmocka_unit_test(test_parameters),
       cmocka_unit_test(test_graph),        cmocka_unit_test(test_failures),
       cmocka_unit_test(test_choices),      cmocka_unit_test(test_steps),
+      cmocka_unit_test(test_many_steps),   cmocka_unit_test(test_step_options),
+      cmocka_unit_test(test_resumes),      cmocka_unit_test(test_long_runs),
       cmocka_unit_test(test_exploring),    cmocka_unit_test(test_explorers),
       cmocka_unit_test(test_prompts),
   };
   int failed = 0;
-  static const Precision precisions[] = {PRECISION_F32, PRECISION_BF16};
-  static const char *names[] = {"CUDA in f32", "CUDA in bf16"};
-  for (int i = 0; i < 2; i++) {
-    if (open_both(precisions[i])) {
+  static const Precision precisions[] = {PRECISION_F32, PRECISION_TF32, PRECISION_BF16};
+  static const char *names[] = {"CUDA in f32", "CUDA in tf32", "CUDA in bf16"};
+  for (int i = 0; i < 3; i++) {
+    precision = precisions[i];
+    if (open_both()) {
       printf("%s skipped: %s\n", names[i], bfm_error());
       continue;
     }
