@@ -63,8 +63,10 @@ static void test_options(void **state) {
 
 static void test_d4rl_levels(void **state) {
   (void)state;
-  assert_int_equal(d4rl_check("hopper", "x"), BFM_OK);
-  assert_int_equal(d4rl_check("walker", "x"), BFM_BAD_ARGUMENT);
+  assert_int_equal(d4rl_check("hopper", "", "x"), BFM_OK);
+  assert_int_equal(d4rl_check("hopper", "run", "x"), BFM_OK);
+  assert_int_equal(d4rl_check("hopper", "torso.z", "x"), BFM_BAD_ARGUMENT);
+  assert_int_equal(d4rl_check("walker", "", "x"), BFM_BAD_ARGUMENT);
   assert_true(d4rl_return("walker2d", 1) == 4592.3);
   double third = d4rl_return("halfcheetah", 0);
   assert_true(third > 3858.2 && third < 3858.3);
