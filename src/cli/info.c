@@ -28,15 +28,17 @@ typedef struct {
 
 static const Range nothing = {INFINITY, -INFINITY, 0};
 
-static void extend(Range *range, double value, int64_t count) {
+// until all are there the mean is their sum
+static void extend(Range *range, double value) {
   range->lo = fmin(range->lo, value);
   range->hi = fmax(range->hi, value);
-  range->mean += value / (double)count;
+  range->mean += value;
 }
 
 static Range range_of(const float *values, int64_t count) {
   Range range = nothing;
-  for (int64_t i = 0; i < count; i++) extend(&range, values[i], count);
+  for (int64_t i = 0; i < count; i++) extend(&range, values[i]);
+  if (count) range.mean /= (double)count;
   return range;
 }
 
@@ -68,12 +70,14 @@ static int episodes_info(const Dataset *data, cJSON *info, cJSON *ranges) {
       rewarded |= data->rewards[i] != 0;
     }
     if (k + 1 < data->episodes && pieces[k + 1].episode == episode) continue;
-    extend(&lengths, (double)length, count);
-    extend(&returns, sum, count);
+    extend(&lengths, (double)length);
+    extend(&returns, sum);
   }
   free(pieces);
+  lengths.mean /= (double)count;  // there are two rows at least
+  returns.mean /= (double)count;
   cJSON_AddNumberToObject(info, "episodes", (double)count);
-  if (count) cJSON_AddItemToObject(ranges, "lengths", range_item(lengths));
+  cJSON_AddItemToObject(ranges, "lengths", range_item(lengths));
   // files without rewards often have zeros in their place
   if (rewarded) cJSON_AddItemToObject(ranges, "returns", range_item(returns));
   return BFM_OK;
@@ -274,7 +278,7 @@ static void print_network(const cJSON *first) {
   size_t length = strcspn(first->string, ".");
   int tensors = 0;
   double numbers = 0;
-  Range all = {INFINITY, -INFINITY, 0};
+  Range all = nothing;
   for (const cJSON *item = first; item; item = item->next) {
     if (strncmp(item->string, first->string, length) || strcspn(item->string, ".") != length)
       continue;

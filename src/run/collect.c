@@ -261,7 +261,7 @@ static int write_log(Collection *c) {
       cJSON_AddItemToObject(returns, c->crew.tasks[t], log_number(c->returns[t]));
     }
   }
-  if (isfinite(c->nearest)) { cJSON_AddItemToObject(entry, "nearest", log_number(c->nearest)); }
+  if (isfinite(c->nearest)) cJSON_AddItemToObject(entry, "nearest", log_number(c->nearest));
   int status = check_learners(c, entry);
   if (!status) status = folder_log(&c->folder, c->log, entry);
   cJSON_Delete(entry);
