@@ -138,6 +138,13 @@ BFM_API int bfm_agent_prompt_state(bfm_agent *agent, int replica, const double *
 BFM_API int bfm_agent_prompt_demo(bfm_agent *agent, int replica, const char *path,
                                   float *z /* [d] */);
 
+// z that bfm prompt -o has kept in a file, for a model with the same B: another one is refused by
+// its fingerprint, unless the file is an old one without
+BFM_API int bfm_agent_prompt_kept(bfm_agent *agent, int replica, const char *path,
+                                  float *z /* [d] */);
+// of B's parameters, eight hexadecimal digits; an exported model has that of its origin
+BFM_API int bfm_agent_fingerprint(bfm_agent *agent, int replica, char out[9]);
+
 // actions for `rows` observations; z is [rows, d]. es = 0: the policy's mean; es > 0: the best of
 // es samples by F·z, drawn from (seed, step)
 BFM_API int bfm_agent_act(bfm_agent *agent, int replica, int64_t rows, const float *obs,

@@ -117,6 +117,7 @@ declare({
     "bfm_agent_prompt_goal": (c_int, agent, c_int, c_char_p, floats, c_char_p, c_size_t),
     "bfm_agent_prompt_state": (c_int, agent, c_int, floats, floats, floats, floats),
     "bfm_agent_prompt_demo": (c_int, agent, c_int, c_char_p, floats),
+    "bfm_agent_prompt_kept": (c_int, agent, c_int, c_char_p, floats),
     "bfm_agent_evaluate": (c_int, agent, POINTER(Evaluation), floats),
     "bfm_agent_act": (c_int, agent, c_int, rows, floats, floats, c_int, c_uint64, c_uint64, floats),
     "bfm_agent_save_model": (c_int, agent, c_int, c_char_p),

@@ -212,7 +212,7 @@ class Agent:
     check(lib.bfm_agent_set_prompt(self._handle, env.encode(), rows, pointer(obs), pointer(qpos),
                                    pointer(qvel), pointer(act)))
 
-  def prompt(self, *, reward=None, task=None, goal=None, demo=None, obs=None, softmax=0.0,
+  def prompt(self, *, reward=None, task=None, goal=None, demo=None, z=None, obs=None, softmax=0.0,
              replica=0):
     """What to do, as z [d]. One of
 
@@ -222,13 +222,14 @@ class Agent:
     goal     named values ("torso.z = 1.3, speed = 0"): the nearest prompt state; an observation
              [obs]; or a state, {"qpos": ..., "qvel": ..., "act": ...}
     demo     observations [rows, obs], or the name of a dataset's file
+    z        the name of a file that `bfm prompt -o` has written with this model
 
     softmax > 0 is the temperature of softmax weights in the reward's place.
     """
-    given = [x for x in (reward, task, goal, demo) if x is not None]
+    given = [x for x in (reward, task, goal, demo, z) if x is not None]
     if len(given) != 1:
-      raise ArgumentError("a prompt is one of reward=, task=, goal= and demo=")
-    z = np.empty(self.d, np.float32)
+      raise ArgumentError("a prompt is one of reward=, task=, goal=, demo= and z=")
+    kept, z = z, np.empty(self.d, np.float32)
     reward = task if reward is None else reward
     if isinstance(reward, str):
       check(lib.bfm_agent_prompt_text(self._handle, replica, reward.encode(), softmax, pointer(z)))
@@ -239,6 +240,8 @@ class Agent:
       reward = array(reward, (len(obs),), "reward")
       check(lib.bfm_agent_prompt_reward(self._handle, replica, len(obs), pointer(obs),
                                         pointer(reward), softmax, pointer(z)))
+    elif kept is not None:
+      check(lib.bfm_agent_prompt_kept(self._handle, replica, path_bytes(kept), pointer(z)))
     elif isinstance(goal, str):
       check(lib.bfm_agent_prompt_goal(self._handle, replica, goal.encode(), pointer(z), None, 0))
     elif isinstance(goal, dict):

@@ -74,45 +74,7 @@ int ask_check(const Ask *ask) {
                   given ? ", not by several" : "");
 }
 
-// ---------------------------------- JSON files ---------------------------------------------------
-
-// an array of `count` numbers of the object into a malloc'ed array; NULL when there is none
-static int read_array(const cJSON *json, const char *path, const char *name, int64_t count,
-                      double **out) {
-  const cJSON *array = cJSON_GetObjectItemCaseSensitive(json, name), *item;
-  *out = NULL;
-  if (!array) return BFM_OK;
-  if (!cJSON_IsArray(array) || cJSON_GetArraySize(array) != count) {
-    return bfm_fail(BFM_BAD_ARGUMENT, "%s: \"%s\" must be %ld numbers, not %d", path, name,
-                    (long)count, cJSON_IsArray(array) ? cJSON_GetArraySize(array) : 1);
-  }
-  *out = malloc((size_t)(count + 1) * sizeof **out);
-  if (!*out) return bfm_fail(BFM_NO_MEMORY, "no memory for %s", path);
-  int64_t i = 0;
-  cJSON_ArrayForEach(item, array) {
-    if (!cJSON_IsNumber(item)) {
-      return bfm_fail(BFM_BAD_ARGUMENT, "%s: \"%s\" has something that is not a number at %ld",
-                      path, name, (long)i);
-    }
-    (*out)[i++] = item->valuedouble;
-  }
-  return BFM_OK;
-}
-
-static int read_floats(const cJSON *json, const char *path, const char *name, int64_t count,
-                       float *out, int *found) {
-  double *values;
-  int status = read_array(json, path, name, count, &values);
-  *found = !status && values;
-  for (int64_t i = 0; i < count && *found && !status; i++) {
-    out[i] = (float)values[i];
-    if (isfinite(out[i])) continue;
-    status = bfm_fail(BFM_BAD_ARGUMENT, "%s: \"%s\" has %g at %ld, more than a float holds", path,
-                      name, values[i], (long)i);
-  }
-  free(values);
-  return status;
-}
+// ---------------------------------- goals in files -----------------------------------------------
 
 // a word that means nothing here was meant to mean something
 static int check_word(const char *word, const char *path) {
@@ -147,34 +109,21 @@ static int file_goal(const cJSON *json, const char *path, bfm_agent *agent, int 
   float obs[4096];
   int found;
   TRY(ask_check_goal(json, path));
-  TRY(read_floats(json, path, "obs", bfm_agent_obs_dim(agent), obs, &found));
+  TRY(json_floats(json, path, "obs", bfm_agent_obs_dim(agent), obs, &found));
   if (found) return bfm_agent_prompt_states(agent, replica, 1, obs, z);
 
   const World *world;
   TRY(agent_open_world(agent, &world));
   const mjModel *model = world->model;
   double *qpos = NULL, *qvel = NULL, *act = NULL;
-  int status = read_array(json, path, "qpos", model->nq, &qpos);
-  if (!status) status = read_array(json, path, "qvel", model->nv, &qvel);
-  if (!status) status = read_array(json, path, "act", model->na, &act);
+  int status = json_numbers(json, path, "qpos", model->nq, &qpos);
+  if (!status) status = json_numbers(json, path, "qvel", model->nv, &qvel);
+  if (!status) status = json_numbers(json, path, "act", model->na, &act);
   if (!status) status = bfm_agent_prompt_state(agent, replica, qpos, qvel, act, z);
   free(qpos);
   free(qvel);
   free(act);
   return status;
-}
-
-// z means something to the model it was made by, and to those of its kind; a domain is all that tells
-static int file_z(const cJSON *json, const char *path, bfm_agent *agent, float *z) {
-  int found;
-  const char *env = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(json, "env"));
-  const char *own = bfm_agent_env(agent);
-  if (env && *env && *own && strcmp(env, own)) {
-    return bfm_fail(BFM_BAD_ARGUMENT, "%s is a prompt for %s, the model is one of %s", path, env,
-                    own);
-  }
-  TRY(read_floats(json, path, "z", bfm_agent_d(agent), z, &found));
-  return found ? BFM_OK : bfm_fail(BFM_BAD_ARGUMENT, "%s has no \"z\"", path);
 }
 
 // ---------------------------------- z ------------------------------------------------------------
@@ -221,10 +170,10 @@ int ask_z(const Ask *ask, bfm_agent *agent, int replica, float *z, char *said, s
                     "goal \"%s\" is neither a file nor a list such as torso.z = 1.3, speed = 0",
                     ask->goal);
   }
+  if (ask->z) return bfm_agent_prompt_kept(agent, replica, ask->z, z);
   cJSON *json;
-  const char *path = ask->goal ? ask->goal : ask->z;
-  TRY(json_read(&json, path));
-  int status = ask->goal ? file_goal(json, path, agent, replica, z) : file_z(json, path, agent, z);
+  TRY(json_read(&json, ask->goal));
+  int status = file_goal(json, ask->goal, agent, replica, z);
   cJSON_Delete(json);
   return status;
 }

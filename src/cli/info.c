@@ -160,8 +160,11 @@ static int check_agent(const char *path, cJSON *info) {
   TRY(bfm_agent_load(&agent, path, "{\"device\": \"cpu\"}"));
   int64_t states = bfm_agent_prompt_count(agent);
   if (states) cJSON_AddNumberToObject(info, "prompt_states", (double)states);
+  char fingerprint[9];
+  int status = bfm_agent_fingerprint(agent, 0, fingerprint);
+  if (!status) cJSON_AddStringToObject(info, "fingerprint", fingerprint);
   bfm_agent_free(agent);
-  return BFM_OK;
+  return status;
 }
 
 static int check_explorer(const char *path, cJSON *info) {

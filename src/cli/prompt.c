@@ -38,13 +38,15 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
   }
 }
 
-// {"model": …, "env": …, "prompt": {"reward": …}, "z": […]}
-static cJSON *z_json(const Arguments *a, bfm_agent *agent, const float *z) {
+// {"model": …, "fingerprint": …, "env": …, "prompt": {"reward": …}, "z": […]}
+static int z_json(const Arguments *a, bfm_agent *agent, const float *z, cJSON **out) {
   const char *name, *text;
-  char number[32];
+  char number[32], fingerprint[9];
+  TRY(bfm_agent_fingerprint(agent, 0, fingerprint));
   ask_given(&a->ask, &name, &text);
-  cJSON *json = cJSON_CreateObject();
+  cJSON *json = *out = cJSON_CreateObject();
   cJSON_AddStringToObject(json, "model", a->model);
+  cJSON_AddStringToObject(json, "fingerprint", fingerprint);
   cJSON_AddStringToObject(json, "env", bfm_agent_env(agent));
   cJSON_AddStringToObject(cJSON_AddObjectToObject(json, "prompt"), name, text);
   cJSON *array = cJSON_AddArrayToObject(json, "z");
@@ -52,7 +54,7 @@ static cJSON *z_json(const Arguments *a, bfm_agent *agent, const float *z) {
     snprintf(number, sizeof number, "%.9g", z[i]);
     cJSON_AddItemToArray(array, cJSON_CreateRaw(number));
   }
-  return json;
+  return BFM_OK;
 }
 
 static void print_z(const Arguments *a, bfm_agent *agent, const float *z, const char *said,
@@ -76,7 +78,8 @@ static int run(const Arguments *a) {
   float *z = calloc(bfm_agent_d(agent), sizeof *z);
   int status = z ? ask_z(&a->ask, agent, 0, z, said, sizeof said)
                  : bfm_fail(BFM_NO_MEMORY, "no memory for z");
-  cJSON *json = status ? NULL : z_json(a, agent, z);
+  cJSON *json = NULL;
+  if (!status) status = z_json(a, agent, z, &json);
   if (!status && a->path) status = json_write(json, a->path);
   if (!status && a->json) cli_print_json(json);
   if (!status && !a->json) print_z(a, agent, z, said, seconds_now() - start);

@@ -199,7 +199,7 @@ int run_info(const char *path, cJSON *info) {
 
 // z, and of whom and what it is
 static int prompt_info(const char *path, const cJSON *prompt, cJSON *info) {
-  static const char *const about[] = {"model", "env", "prompt"};
+  static const char *const about[] = {"model", "fingerprint", "env", "prompt"};
   const cJSON *item, *z = get(prompt, "z");
   int d = cJSON_GetArraySize(z);
   double square = 0;

@@ -4,6 +4,7 @@
 #include "core/json.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -58,6 +59,43 @@ int json_read_lines(cJSON **objects, const char *path) {
   if (!status) return BFM_OK;
   cJSON_Delete(*objects);
   *objects = NULL;
+  return status;
+}
+
+int json_numbers(const cJSON *json, const char *path, const char *name, int64_t count,
+                 double **out) {
+  const cJSON *array = cJSON_GetObjectItemCaseSensitive(json, name), *item;
+  *out = NULL;
+  if (!array) return BFM_OK;
+  if (!cJSON_IsArray(array) || cJSON_GetArraySize(array) != count) {
+    return bfm_fail(BFM_BAD_ARGUMENT, "%s: \"%s\" must be %ld numbers, not %d", path, name,
+                    (long)count, cJSON_IsArray(array) ? cJSON_GetArraySize(array) : 1);
+  }
+  *out = malloc((size_t)(count + 1) * sizeof **out);
+  if (!*out) return bfm_fail(BFM_NO_MEMORY, "no memory for %s", path);
+  int64_t i = 0;
+  cJSON_ArrayForEach(item, array) {
+    if (!cJSON_IsNumber(item)) {
+      return bfm_fail(BFM_BAD_ARGUMENT, "%s: \"%s\" has something that is not a number at %ld",
+                      path, name, (long)i);
+    }
+    (*out)[i++] = item->valuedouble;
+  }
+  return BFM_OK;
+}
+
+int json_floats(const cJSON *json, const char *path, const char *name, int64_t count, float *out,
+                int *found) {
+  double *values;
+  int status = json_numbers(json, path, name, count, &values);
+  *found = !status && values;
+  for (int64_t i = 0; i < count && *found && !status; i++) {
+    out[i] = (float)values[i];
+    if (isfinite(out[i])) continue;
+    status = bfm_fail(BFM_BAD_ARGUMENT, "%s: \"%s\" has %g at %ld, more than a float holds", path,
+                      name, values[i], (long)i);
+  }
+  free(values);
   return status;
 }
 

@@ -131,13 +131,35 @@ def test_goals_of_other_dimensions(text, words, model, tmp_path):
 
 @pytest.mark.parametrize("change, words", [
     ({"env": "walker"}, "a prompt for walker, the model is one of point_mass"),
-    ({"z": [1e99] * 8}, '"z" has 1e+99 at 0'), ({"z": [1] * 7}, "must be 8 numbers, not 7")])
+    ({"z": [1e99] * 8}, '"z" has 1e+99 at 0'), ({"z": [1] * 7}, "must be 8 numbers, not 7"),
+    ({"fingerprint": 3}, "for another model")])
 def test_kept_prompts_of_others(change, words, model, tmp_path):
   kept = tmp_path / "z.json"
   assert run("prompt", model, "--task", "easy", "-o", kept).returncode == 0
   kept.write_text(json.dumps({**json.loads(kept.read_text()), **change}))
   sentence = refused("prompt", model, "--z", kept)
   assert words in sentence and "z.json" in sentence
+
+
+def test_a_kept_prompt_is_for_the_model_that_made_it(model, folder, tmp_path):
+  kept, half = tmp_path / "z.json", tmp_path / "half.safetensors"
+  assert run("prompt", model, "--task", "easy", "-o", kept).returncode == 0
+  z = prompt(model, "--z", kept)
+  own = json.loads(kept.read_text())["fingerprint"]
+  assert own in run("info", model).stdout and own in run("info", kept).stdout
+  process = run("train", folder / "data.h5", *TINY, "--seed", 1, "--steps", 20, "-o", tmp_path / "run")
+  assert process.returncode == 0, process.stderr
+  other = tmp_path / "run" / "model.safetensors"
+  for command in (["prompt"], ["eval", "--steps", 2], ["play", "-o", tmp_path / "film.png"]):
+    sentence = refused(*command, other, "--z", kept)
+    assert f"z.json is a prompt for another model, {model} of the fingerprint {own}" in sentence
+    assert sentence.count("\n") == 1
+  # what is exported is of its kind, and old files do not say
+  assert run("export", model, "-o", half, "--half", "--members", 1).returncode == 0
+  assert np.array_equal(prompt(half, "--z", kept), z)
+  assert np.array_equal(prompt(model.parent / "state.safetensors", "--z", kept), z)
+  kept.write_text(json.dumps({"z": z.tolist()}))
+  assert np.array_equal(prompt(other, "--z", kept), z)
 
 
 def test_an_output_without_a_name(model, tmp_path):

@@ -1,5 +1,8 @@
 """A model that carries prompt states: told in words what to do, evaluated, made smaller."""
+import json
+import os
 import shutil
+import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -79,6 +82,20 @@ def test_goals_and_demonstrations():
   state = agent.prompt(goal={"qpos": qpos[nearest], "qvel": qvel[nearest]})
   np.testing.assert_allclose(state, named, atol=1e-5)
   assert agent.prompt(demo=obs).shape == (8,)
+
+
+def test_kept_prompts_are_for_one_model(tmp_path):
+  agent, kept = make(), tmp_path / "z.json"
+  z = agent.prompt(task="easy")
+  kept.write_text(json.dumps({"z": z.tolist()}))  # of nobody
+  assert np.array_equal(agent.prompt(z=kept), z)
+  agent.save(tmp_path / "model.safetensors")
+  bfm_program = os.environ.get("BFM", Path(__file__).resolve().parents[2] / "build" / "bfm")
+  subprocess.run([bfm_program, "prompt", tmp_path / "model.safetensors", "--task", "easy", "-o",
+                  kept], check=True)
+  np.testing.assert_allclose(agent.prompt(z=str(kept)), z, atol=1e-6)
+  with pytest.raises(bfm.ArgumentError, match="z.json is a prompt for another model"):
+    make(seed=1).prompt(z=kept)
 
 
 def test_evaluate_is_what_acting_by_hand_earns():
