@@ -300,7 +300,7 @@ int bfm_agent_prompt_state(bfm_agent *a, int replica, const double *qpos, const 
 
 int bfm_agent_prompt_demo(bfm_agent *a, int replica, const char *path, float *z) {
   Dataset data;
-  TRY(dataset_read(&data, &path, 1));
+  TRY(dataset_read_demo(&data, path));
   int status = BFM_OK;
   if (data.obs_dim != a->obs_dim) {
     status = bfm_fail(BFM_BAD_ARGUMENT, "%s has observations of %ld numbers, the model of %ld",

@@ -720,18 +720,21 @@ static int read_path(Dataset *data, const char *path, const char *first) {
 
 static int read_files(Dataset *data, const char *const *paths, int path_count) {
   for (int i = 0; i < path_count; i++) TRY(read_path(data, paths[i], paths[0]));
-  if (data->count < 2) {
-    return bfm_fail(BFM_BAD_FILE, "%s%s: %" PRId64 " transitions are too few to learn from",
-                    path_count ? paths[0] : "no files", path_count > 1 ? " and the others" : "",
-                    data->count);
-  }
   return BFM_OK;
+}
+
+static int check_count(const Dataset *data, const char *const *paths, int path_count) {
+  if (data->count >= 2) return BFM_OK;
+  return bfm_fail(BFM_BAD_FILE, "%s%s: %" PRId64 " transitions are too few to learn from",
+                  path_count ? paths[0] : "no files", path_count > 1 ? " and the others" : "",
+                  data->count);
 }
 
 static int read_with(Dataset *data, const char *const *paths, int path_count, int extras) {
   *data = (Dataset){
       .extras = extras, .alone = path_count == 1, .parts = extras ? PARTS_ALL : PARTS_NEEDED};
   int status = read_files(data, paths, path_count);
+  if (!status) status = check_count(data, paths, path_count);
   if (status) dataset_free(data);
   return status;
 }
@@ -742,6 +745,17 @@ int dataset_read(Dataset *data, const char *const *paths, int path_count) {
 
 int dataset_read_all(Dataset *data, const char *const *paths, int path_count) {
   return read_with(data, paths, path_count, 1);
+}
+
+int dataset_read_demo(Dataset *data, const char *path) {
+  *data = (Dataset){.alone = 1, .parts = PARTS_NEEDED};
+  int status = read_files(data, &path, 1);
+  if (!status && !data->count) {
+    status =
+        bfm_fail(BFM_BAD_FILE, "%s has no transition: a demonstration needs one or more", path);
+  }
+  if (status) dataset_free(data);
+  return status;
 }
 
 void dataset_trim(Dataset *data) {

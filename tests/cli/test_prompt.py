@@ -169,7 +169,14 @@ def test_an_output_without_a_name(model, tmp_path):
 
 def test_demonstrations_of_nothing_and_of_others(model, tmp_path):
   empty = write_dataset(tmp_path / "empty.h5", rows=0, obs=4, env="point_mass")
-  assert "empty.h5" in refused("prompt", model, "--demo", empty)
+  words = "empty.h5 has no transition: a demonstration needs one or more"
+  assert words in refused("prompt", model, "--demo", empty)
+  write_dataset(empty, rows=1, obs=4, env="point_mass", next_observations=None)
+  assert words in refused("prompt", model, "--demo", empty)
+  one = write_dataset(tmp_path / "one.h5", rows=1, obs=4, env="point_mass")
+  with h5py.File(one) as file:
+    np.testing.assert_allclose(prompt(model, "--demo", one),
+                               observed(model, file["observations"][0], tmp_path), atol=1e-6)
   other = write_dataset(tmp_path / "other.h5", obs=5)
   assert "5" in refused("prompt", model, "--demo", other)
   other = write_dataset(tmp_path / "walker.h5", obs=4)
