@@ -10,7 +10,6 @@
 #include <string.h>
 
 #include "agents/agent.h"
-#include "core/nearest.h"
 #include "data/dataset.h"
 #include "envs/bulk.h"
 #include "envs/domain.h"
@@ -124,18 +123,6 @@ static int ask(bfm_agent *a, const char *expression, double *out) {
   return status;
 }
 
-// a single word that names nothing may be a task's name mistyped
-static int suggest_task(const bfm_agent *a, const char *text, int status) {
-  Nearest nearest = {.word = text};
-  const Task *task;
-  for (int i = 0; (task = task_at(a->prompt.env, i)); i++) nearest_try(&nearest, task->name);
-  if (!nearest.best || strspn(text, "abcdefghijklmnopqrstuvwxyz_0123456789") != strlen(text)) {
-    return status;
-  }
-  return bfm_fail(status, "%s has no task and no quantity \"%s\"; did you mean the task %s?",
-                  a->prompt.env, text, nearest.best);
-}
-
 int agent_prompt_rewards(bfm_agent *a, const char *text, float *rewards) {
   TRY(need_states(a));
   const Task *task = task_find(a->prompt.env, text);
@@ -144,6 +131,7 @@ int agent_prompt_rewards(bfm_agent *a, const char *text, float *rewards) {
   double *values = malloc((size_t)a->prompt.count * sizeof *values);
   if (!values) return bfm_fail(BFM_NO_MEMORY, "no memory for %ld rewards", (long)a->prompt.count);
   int status = ask(a, expression, values);
+  if (!task) status = task_suggest(a->prompt.env, text, status);
   for (int64_t i = 0; i < a->prompt.count && !status; i++) {
     rewards[i] = (float)values[i];
     if (isinf(rewards[i])) {
@@ -152,7 +140,7 @@ int agent_prompt_rewards(bfm_agent *a, const char *text, float *rewards) {
     }
   }
   free(values);
-  return status == BFM_BAD_ARGUMENT && !task ? suggest_task(a, text, status) : status;
+  return status;
 }
 
 int bfm_agent_prompt_text(bfm_agent *a, int replica, const char *reward, double softmax, float *z) {

@@ -154,7 +154,8 @@ static int understand(bfm_env *env, const char *const *texts, int groups, Questi
     question->of[g].compiled = NULL;
     question->of[g].task = by_step ? task : NULL;
     if (by_step) continue;
-    TRY(compile(env, task ? task->expression : texts[g], &question->of[g].compiled));
+    int status = compile(env, task ? task->expression : texts[g], &question->of[g].compiled);
+    TRY(task ? status : task_suggest(domain->name, texts[g], status));
   }
   return BFM_OK;
 }
@@ -288,6 +289,7 @@ int bfm_rewards(const char *name, const char *text, int64_t count, const double 
   if (!status) {
     status = rewards_bulk(world->model, domain->aliases, task ? task->expression : text, count,
                           qpos, qvel, act, pool, rewards);
+    if (!task) status = task_suggest(name, text, status);
   }
   threads_free(pool);
   world_free(world);

@@ -420,10 +420,8 @@ static int fail_unknown(Compiler *c, const char *place, const char *name) {
     return FAIL_AT(c, place, "the model has no %.*s called '%s'", (int)(colon - name), name,
                    object);
   }
-  if (!best[0] || !strcmp(meant, name)) {
-    return FAIL_AT(c, place, "the model has nothing called '%s'", name);
-  }
-  return FAIL_AT(c, place, "the model has nothing called '%s' (did you mean '%s'?)", name, meant);
+  if (!best[0] || !strcmp(meant, name)) { return FAIL_AT(c, place, REWARD_UNKNOWN " '%s'", name); }
+  return FAIL_AT(c, place, REWARD_UNKNOWN " '%s' (did you mean '%s'?)", name, meant);
 }
 
 static int same_source(const QuantitySource *a, const QuantitySource *b) {

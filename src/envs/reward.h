@@ -29,6 +29,8 @@ enum {
 
 #define REWARD_MAX_LENGTH 4096  // characters of an expression
 
+#define REWARD_UNKNOWN "the model has nothing called"  // how the refusal of a name begins
+
 // compile an expression; aliases may be NULL. An error names the place and what is close to it.
 int reward_new(Reward **reward, const mjModel *model, const Alias *aliases, const char *expression);
 

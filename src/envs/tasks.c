@@ -5,6 +5,9 @@
 
 #include <string.h>
 
+#include "core/nearest.h"
+#include "envs/reward.h"
+
 static const Task tasks[] = {
     // walker
     {"walker", "stand", TASK_KNOWN, "standing", "stand upright"},
@@ -175,4 +178,16 @@ const Task *task_at(const char *domain, int index) {
     if (!strcmp(tasks[i].domain, domain) && index-- == 0) return tasks + i;
   }
   return NULL;
+}
+
+int task_suggest(const char *domain, const char *text, int status) {
+  static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789";
+  if (status != BFM_BAD_ARGUMENT || text[strspn(text, letters)]) return status;
+  if (strncmp(bfm_error(), REWARD_UNKNOWN, strlen(REWARD_UNKNOWN))) return status;
+  Nearest nearest = {.word = text};
+  const Task *task;
+  for (int i = 0; (task = task_at(domain, i)); i++) nearest_try(&nearest, task->name);
+  if (!nearest.best) return status;
+  return bfm_fail(status, "%s has no task and no quantity \"%s\"; did you mean the task %s?",
+                  domain, text, nearest.best);
 }

@@ -22,5 +22,8 @@ typedef struct {
 const Task *task_find(const char *domain, const char *name);
 // the domain's task number i, NULL after the last
 const Task *task_at(const char *domain, int i);
+// a text that is no task became a refused expression: where it is one word that nothing is called by,
+// it may be a task's name mistyped, and the refusal says so. Returns the status
+int task_suggest(const char *domain, const char *text, int status);
 
 #endif

@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "envs/tasks.h"
 
@@ -42,8 +43,11 @@ static int add_part(TaskList *list, const char *domain, const char *text, size_t
   while (length && text[length - 1] == ' ') length--;
   if (!length) return bfm_fail(BFM_BAD_ARGUMENT, "a task is missing in the list of tasks");
   for (int i = 0; i < GROUP_COUNT; i++) {
-    if (strlen(groups[i].name) != length || strncmp(groups[i].name, text, length)) continue;
-    return add_group(list, domain, i);
+    const char *name = groups[i].name;
+    if (strlen(name) != length || strncasecmp(name, text, length)) continue;
+    if (!strncmp(name, text, length)) return add_group(list, domain, i);
+    return bfm_fail(BFM_BAD_ARGUMENT, "there is no group of tasks \"%.*s\"; did you mean %s?",
+                    (int)length, text, name);
   }
   return add(list, text, length);
 }

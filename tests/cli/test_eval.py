@@ -101,7 +101,9 @@ def test_scores_of_d4rl(tmp_path):
 
 
 def test_refusals(models, tmp_path):
-  assert "easy" in refused("eval", models[0], *SHORT, "--tasks", "eesy")
+  for typed in ("eesy", "EASY"):
+    assert "did you mean the task easy?" in refused("eval", models[0], *SHORT, "--tasks", typed)
+  assert 'no group of tasks "ALL"; did you mean all?' in refused("eval", models[0], "--tasks", "x, ALL")
   assert "x +" in refused("eval", models[0], *SHORT, "--tasks", "x +")
   assert "tasks" in refused("eval", models[0], "--tusks", "in")
   assert "nowhere" in refused("eval", tmp_path / "nowhere")
@@ -109,6 +111,9 @@ def test_refusals(models, tmp_path):
   assert "a task is missing" in refused("eval", models[0], "--tasks", "in,")
   assert "model" in refused("eval")
   assert """device 'a"b'""" in refused("eval", models[0], "--device", 'a"b')
+  (tmp_path / "z.json").write_text(json.dumps({"z": [1] * 8}))
+  sentence = refused("eval", models[0], *SHORT, "--z", tmp_path / "z.json", "--tasks", "eesy")
+  assert "did you mean the task easy?" in sentence
   (tmp_path / "z.json").write_text('{"z": [1, 2]}')
   assert "8 numbers" in refused("eval", models[0], *SHORT, "--z", tmp_path / "z.json")
   assert "--softmax" in refused("eval", models[0], "--z", tmp_path / "z.json", "--softmax", 1)

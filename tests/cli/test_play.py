@@ -94,7 +94,7 @@ def test_policies_that_cannot_act(collected, tmp_path):
     sentence = refused("play", policy, *more, "-o", output)
     assert "the policy of one task" in sentence and more[0] in sentence
   assert "several" in refused("play", policy, "--task", "easy", "--reward", "x", "-o", output)
-  assert "nothing called 'eesy'" in refused("play", policy, "--task", "eesy", "-o", output)
+  assert "did you mean the task easy?" in refused("play", policy, "--task", "eesy", "-o", output)
   assert "not a model" in refused("play", collected / "data.state.safetensors", "-o", output)
   with safe_open(policy, "np") as file:
     metadata = file.metadata()
