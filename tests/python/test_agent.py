@@ -243,6 +243,23 @@ def test_numbers_that_are_not_finite_are_refused(name):
   assert all(np.array_equal(before[name], after[name]) for name in before)
 
 
+@pytest.mark.parametrize("seeds, place", [(1, ""), (2, "replica 1, ")])
+def test_actions_beyond_their_range_are_refused(seeds, place):
+  agent = make(seeds=seeds)
+  bad = batch(agent, lead=() if seeds == 1 else (seeds,))
+  bad["act"][..., 3, 1] = 1.0005  # as others' clipping leaves it
+  agent.update(**bad)
+  bad["act"][(-1, 3, 1) if seeds > 1 else (3, 1)] = -1.5
+  before = agent.tensors()
+  words = rf"action -1.5 of transition 3 \({place}column 1\) is not within ±1: scale actions"
+  with pytest.raises(bfm.ArgumentError, match=words):
+    agent.update(**bad)
+  with pytest.raises(bfm.ArgumentError, match=r"transition 3 \(column 1\) is not within ±1"):
+    agent.set_data(*(bad[name].reshape(-1, 16, bad[name].shape[-1])[-1]
+                     for name in ("obs", "act", "next_obs")))
+  assert all(np.array_equal(before[name], x) for name, x in agent.tensors().items())
+
+
 def test_what_is_missing_is_told(tmp_path, monkeypatch):
   """As a C program may forget it."""
   monkeypatch.chdir(tmp_path)
