@@ -4,6 +4,7 @@
 #define _GNU_SOURCE  // dladdr
 #include <ctype.h>
 #include <dlfcn.h>
+#include <elf.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,7 +49,24 @@ static int plugin_path(char *path, size_t size) {
   return BFM_OK;
 }
 
+// the loader maps what the file's head promises, and touching what a cut file lacks is a death. The
+// table of sections is the last thing in a file
+static int check_whole(const char *path) {
+  Elf64_Ehdr head;
+  FILE *file = fopen(path, "rb");
+  int read = file && fread(&head, sizeof head, 1, file) == 1 && !fseek(file, 0, SEEK_END);
+  uint64_t has = read ? (uint64_t)ftell(file) : 0, needs = 0;
+  if (file) fclose(file);
+  if (read && !memcmp(head.e_ident, ELFMAG, SELFMAG)) {
+    needs = head.e_shoff + (uint64_t)head.e_shnum * head.e_shentsize;
+  }
+  if (has >= needs) return BFM_OK;  // whether it is a plugin, the loader says
+  return bfm_fail(BFM_UNAVAILABLE, "the CUDA plugin %s is cut: %lu of %lu bytes are there", path,
+                  (unsigned long)has, (unsigned long)needs);
+}
+
 static int open_plugin(Ops **ops, const char *path, int device, Precision precision) {
+  TRY(check_whole(path));
   // never closed: CUDA's threads may outlive the last handle
   void *plugin = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
   if (!plugin) return bfm_fail(BFM_UNAVAILABLE, "the CUDA plugin does not load: %s", dlerror());

@@ -71,6 +71,19 @@ def test_a_plugin_that_is_none(plugin, part, tmp_path):
     assert part in error and "--device cpu" in error
 
 
+def test_a_plugin_that_is_cut(tmp_path):
+  plugin = compile_c(tmp_path / "libcut.so", "int x[9999] = {1};", "-shared", "-fPIC")
+  whole = plugin.read_bytes()
+  env = with_driver(tmp_path, 1, BFM_CUDA_PLUGIN=str(plugin))
+  assert "is no plugin of bfm" in refused(*ASK, env=env)
+  for size in (len(whole) - 1, len(whole) // 2, 4096, 64):
+    plugin.write_bytes(whole[:size])
+    words = f"libcut.so is cut: {size} of {len(whole)} bytes are there"
+    assert words in refused(*ASK, env=env) and words in refused(*ASK[:-1], "auto", env=env)
+  plugin.write_bytes(whole[:63])
+  assert "the CUDA plugin does not load" in refused(*ASK, env=env)
+
+
 def test_the_plugin_lies_beside_the_program(tmp_path):
   """Also where the shell found that by its PATH, and something of its name is in the folder."""
   (tmp_path / "bfm").mkdir()
