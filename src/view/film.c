@@ -150,11 +150,12 @@ static int ffmpeg_start(Ffmpeg *ffmpeg, int width, int height, double rate, cons
   snprintf(size, sizeof size, "%dx%d", width, height);
   snprintf(speed, sizeof speed, "%.6g", rate);
   snprintf(output, sizeof output, "file:%s", path);  // a name may have a colon, or begin with -
+  // xerror: else it cuts a film that the disk has no room for, and says that all went well
   const char *const arguments[] = {
-      "ffmpeg",     "-y",      "-loglevel", "error",   "-f",   "rawvideo", "-pix_fmt",
-      "rgb24",      "-s",      size,        "-r",      speed,  "-i",       "pipe:0",
-      "-c:v",       "libx264", "-pix_fmt",  "yuv420p", "-crf", "22",       "-movflags",
-      "+faststart", "-f",      "mp4",       output,    NULL};
+      "ffmpeg",    "-y",         "-loglevel", "error", "-xerror", "-f",       "rawvideo",
+      "-pix_fmt",  "rgb24",      "-s",        size,    "-r",      speed,      "-i",
+      "pipe:0",    "-c:v",       "libx264",   "-crf",  "22",      "-pix_fmt", "yuv420p",
+      "-movflags", "+faststart", "-f",        "mp4",   output,    NULL};
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends)) {
     return bfm_fail(BFM_IO, "cannot start ffmpeg: %s", strerror(errno));
   }

@@ -1,6 +1,7 @@
 """bfm play: strips and films, and what it says where something is missing."""
 import json
 import os
+import resource
 import shutil
 import struct
 
@@ -116,6 +117,14 @@ def test_a_film(model, tmp_path):
   assert process.returncode == 0, process.stderr
   assert path.read_bytes()[4:8] == b"ftyp"
   assert os.listdir(tmp_path) == ["a:film.mp4"]
+
+
+@pytest.mark.skipif(not shutil.which("ffmpeg"), reason="there is no ffmpeg")
+@pytest.mark.parametrize("size", [0, 100, 1500])
+def test_a_film_that_finds_no_room_is_none(size, model, tmp_path):
+  sentence = refused("play", model, "--task", "easy", *SMALL, "-o", tmp_path / "film.mp4",
+                     preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (size, size)))
+  assert "is the disk full" in sentence and not os.listdir(tmp_path)
 
 
 def test_without_ffmpeg(model, tmp_path):
