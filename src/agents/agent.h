@@ -135,6 +135,7 @@ int agent_check_finite(const float *x, int64_t rows, int64_t cols, const char *w
 // infer.c, prompt.c
 void agent_free_infer(bfm_agent *agent);
 void agent_free_prompt(bfm_agent *agent);
+int agent_check_z(const float *z, int64_t d);  // that it can be normalized
 
 // states.c
 void agent_free_states(bfm_agent *agent);

@@ -401,6 +401,7 @@ int bfm_agent_prompt_kept(bfm_agent *a, int replica, const char *path, float *z)
   TRY(json_read(&kept, path));
   int status = json_floats(kept, path, "z", a->d, z, &found);
   if (!status && !found) status = bfm_fail(BFM_BAD_ARGUMENT, "%s has no \"z\"", path);
+  if (!status && (status = agent_check_z(z, a->d))) bfm_fail_prefix(status, "%s: ", path);
   if (!status) status = check_maker(a, replica, kept, path);
   cJSON_Delete(kept);
   return status;

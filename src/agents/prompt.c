@@ -237,6 +237,16 @@ static int prompt_least_squares(Prompt *p, float *z) {
 
 // ------------------------------- prompts ---------------------------------------------------------
 
+// the networks see z at the length √d, and a norm whose square is no float32 would make it zero there.
+// Too short a z does no harm: it is of a reward that is zero nearly everywhere, and says as much
+int agent_check_z(const float *z, int64_t d) {
+  double square = 0;
+  for (int64_t i = 0; i < d; i++) square += (double)z[i] * z[i];
+  if (square <= 1e36) return BFM_OK;
+  return bfm_fail(BFM_BAD_ARGUMENT, "z has the norm %.3g, above 1e18: scale the reward down",
+                  sqrt(square));
+}
+
 static int prompt(bfm_agent *a, int replica, int64_t rows, const float *obs, const float *weight,
                   int least_squares, float *z) {
   TRY(agent_check_replica(a, replica));
@@ -245,7 +255,8 @@ static int prompt(bfm_agent *a, int replica, int64_t rows, const float *obs, con
   Prompt *p = a->prompter;
   p->replica = replica, p->rows = rows, p->obs = obs, p->weight = weight;
   TRY(prompt_blocks(p, z));
-  return least_squares ? prompt_least_squares(p, z) : BFM_OK;
+  if (least_squares) TRY(prompt_least_squares(p, z));
+  return agent_check_z(z, a->d);
 }
 
 int bfm_agent_prompt_reward(bfm_agent *a, int replica, int64_t rows, const float *obs,

@@ -112,7 +112,8 @@ def test_a_cold_softmax_is_the_best_state(model, tmp_path):
     (["--goal", "x = "], "x = "), (["--goal", f"{'x + ' * 99} x = 1"], "at most 255"),
     (["--demo", "nowhere.h5"], "nowhere.h5"), (["--z", "nowhere.json"], "nowhere.json"), ([], "--reward"),
     (["--reward", "x", "--task", "easy"], "several"), (["--reward", "x", "--softmax", "0"], "softmax"),
-    (["--reward", "1e39 + x"], "the reward is 1e+39 in a prompt state")])
+    (["--reward", "1e39 + x"], "the reward is 1e+39 in a prompt state"),
+    (["--reward", "1e30 + x"], "e+30, above 1e18: scale the reward down")])
 def test_bad_prompts(flags, words, model):
   assert words in refused("prompt", model, *flags)
 
@@ -132,6 +133,7 @@ def test_goals_of_other_dimensions(text, words, model, tmp_path):
 @pytest.mark.parametrize("change, words", [
     ({"env": "walker"}, "a prompt for walker, the model is one of point_mass"),
     ({"z": [1e99] * 8}, '"z" has 1e+99 at 0'), ({"z": [1] * 7}, "must be 8 numbers, not 7"),
+    ({"z": [1e20] * 8}, "z has the norm 2.83e+20"),
     ({"fingerprint": 3}, "for another model")])
 def test_kept_prompts_of_others(change, words, model, tmp_path):
   kept = tmp_path / "z.json"
