@@ -242,7 +242,7 @@ static int prompt_least_squares(Prompt *p, float *z) {
 int agent_check_z(const float *z, int64_t d) {
   double square = 0;
   for (int64_t i = 0; i < d; i++) square += (double)z[i] * z[i];
-  if (square <= 1e36) return BFM_OK;
+  if (!(square > 1e36)) return BFM_OK;  // NaN is for others to tell
   return bfm_fail(BFM_BAD_ARGUMENT, "z has the norm %.3g, above 1e18: scale the reward down",
                   sqrt(square));
 }

@@ -253,6 +253,9 @@ int bfm_agent_prompt_goal(bfm_agent *a, int replica, const char *goal, float *z,
   if (!values) return bfm_fail(BFM_NO_MEMORY, "no memory for the values of %ld states", (long)n);
   double *distance = values + count * n;
   int status = nearest_state(a, terms, count, values, distance, &best);
+  if (!status && !isfinite(distance[best])) {
+    status = bfm_fail(BFM_BAD_ARGUMENT, "goal \"%s\": it is too far from all prompt states", goal);
+  }
   if (!status && said) {
     size_t at = snprintf(said, size, "prompt state %ld of %ld, %.2g spreads away:", (long)best,
                          (long)n, sqrt(distance[best]));
