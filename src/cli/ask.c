@@ -119,7 +119,9 @@ static int file_goal(const cJSON *json, const char *path, bfm_agent *agent, int 
   int status = json_numbers(json, path, "qpos", model->nq, &qpos);
   if (!status) status = json_numbers(json, path, "qvel", model->nv, &qvel);
   if (!status) status = json_numbers(json, path, "act", model->na, &act);
-  if (!status) status = bfm_agent_prompt_state(agent, replica, qpos, qvel, act, z);
+  if (!status && (status = bfm_agent_prompt_state(agent, replica, qpos, qvel, act, z))) {
+    bfm_fail_prefix(status, "%s: ", path);
+  }
   free(qpos);
   free(qvel);
   free(act);

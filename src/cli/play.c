@@ -240,8 +240,8 @@ static int play(Episode *e) {
 
 static int run(const Arguments *a) {
   if (!a->path || !(cli_has_suffix(a->path, ".png") || cli_has_suffix(a->path, ".mp4"))) {
-    return bfm_fail(BFM_BAD_ARGUMENT, "name the file to write: -o film.mp4 or -o strip.png%s%s",
-                    a->path ? ", not " : "", a->path ? a->path : "");
+    return bfm_fail(BFM_BAD_ARGUMENT, "name the file to write: -o film.mp4 or -o strip.png%s%s%s",
+                    a->path ? ", not \"" : "", a->path ? a->path : "", a->path ? "\"" : "");
   }
   NewFile file;  // one that cannot be written is told before the episode
   TRY(newfile_open(&file, a->path));

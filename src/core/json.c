@@ -14,6 +14,7 @@
 // *text: to be freed by the caller, also after a failure
 static int read_text(const char *path, char **text, size_t *length) {
   *text = NULL;
+  if (!*path) return bfm_fail(BFM_BAD_ARGUMENT, "a file to read needs a name");
   FILE *file = fopen(path, "r");
   if (!file) return bfm_fail(BFM_IO, "cannot open %s: %s", path, strerror(errno));
   size_t size = 0;
@@ -26,17 +27,28 @@ static int read_text(const char *path, char **text, size_t *length) {
   return bfm_fail(BFM_BAD_FILE, "%s is not JSON: its byte %zu is zero", path, *length - 1);
 }
 
+// at: what could not be read, or NULL
+static int no_object(const char *path, const char *text, const char *at) {
+  int shown = 0;
+  if (!at || !*at) return bfm_fail(BFM_BAD_FILE, "%s is not a JSON object", path);
+  while (shown < 20 && at[shown] >= ' ' && at[shown] <= '~') shown++;
+  return bfm_fail(BFM_BAD_FILE, "%s is not a JSON object: byte %td begins what is none, \"%.*s\"",
+                  path, at - text, shown, at);
+}
+
 int json_read(cJSON **object, const char *path) {
   char *text;
+  const char *end = NULL;
   size_t length;
   *object = NULL;
   int status = read_text(path, &text, &length);
-  if (!status && length) *object = cJSON_ParseWithOpts(text, NULL, 1);
+  if (!status && length) *object = cJSON_ParseWithOpts(text, &end, 1);
+  if (!status && !cJSON_IsObject(*object)) status = no_object(path, text, *object ? NULL : end);
   free(text);
-  if (status || cJSON_IsObject(*object)) return status;
+  if (!status) return BFM_OK;
   cJSON_Delete(*object);
   *object = NULL;
-  return bfm_fail(BFM_BAD_FILE, "%s is not a JSON object", path);
+  return status;
 }
 
 int json_read_lines(cJSON **objects, const char *path) {
@@ -67,9 +79,13 @@ int json_numbers(const cJSON *json, const char *path, const char *name, int64_t 
   const cJSON *array = cJSON_GetObjectItemCaseSensitive(json, name), *item;
   *out = NULL;
   if (!array) return BFM_OK;
-  if (!cJSON_IsArray(array) || cJSON_GetArraySize(array) != count) {
+  if (!cJSON_IsArray(array)) {
+    return bfm_fail(BFM_BAD_ARGUMENT, "%s: \"%s\" must be an array of %ld numbers", path, name,
+                    (long)count);
+  }
+  if (cJSON_GetArraySize(array) != count) {
     return bfm_fail(BFM_BAD_ARGUMENT, "%s: \"%s\" must be %ld numbers, not %d", path, name,
-                    (long)count, cJSON_IsArray(array) ? cJSON_GetArraySize(array) : 1);
+                    (long)count, cJSON_GetArraySize(array));
   }
   *out = malloc((size_t)(count + 1) * sizeof **out);
   if (!*out) return bfm_fail(BFM_NO_MEMORY, "no memory for %s", path);

@@ -258,8 +258,8 @@ int sim_reset(Sim *sim, const uint8_t *which) {
 static int check_numbers(const char *what, const double *x, int n, int size) {
   for (int64_t k = 0; x && k < (int64_t)n * size; k++) {
     if (!(fabs(x[k]) <= mjMAXVAL)) {
-      return bfm_fail(BFM_BAD_ARGUMENT, "%s[%d][%d] is %g", what, (int)(k / size), (int)(k % size),
-                      x[k]);
+      return bfm_fail(BFM_BAD_ARGUMENT, "%s[%d][%d] is %g, not within ±%g", what, (int)(k / size),
+                      (int)(k % size), x[k], mjMAXVAL);
     }
   }
   return BFM_OK;

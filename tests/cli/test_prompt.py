@@ -110,7 +110,8 @@ def test_a_cold_softmax_is_the_best_state(model, tmp_path):
     (["--reward", "nothing.z > 1"], "nothing"), (["--goal", "x"], "x"),
     (["--goal", "x = red"], "x = red"), (["--goal", "q = 1"], "q"), (["--goal", "x = 1,"], "goal"),
     (["--goal", "x = "], "x = "), (["--goal", f"{'x + ' * 99} x = 1"], "at most 255"),
-    (["--demo", "nowhere.h5"], "nowhere.h5"), (["--z", "nowhere.json"], "nowhere.json"), ([], "--reward"),
+    (["--goal", "x = 1e300"], "goal \"x = 1e300\": it is too far"),
+    (["--z", ""], "a file to read needs a name"), (["--demo", "nowhere.h5"], "nowhere.h5"), (["--z", "nowhere.json"], "nowhere.json"), ([], "--reward"),
     (["--reward", "x", "--task", "easy"], "several"), (["--reward", "x", "--softmax", "0"], "softmax"),
     (["--reward", "1e39 + x"], "the reward is 1e+39 in a prompt state"),
     (["--reward", "1e30 + x"], "e+30, above 1e18: scale the reward down")])
@@ -123,7 +124,9 @@ def test_bad_prompts(flags, words, model):
     ('{"speed": 1}', "qpos"), ("[1, 2]", "JSON"), ("", "JSON"), ('{"z": [1]}', 'not "z"'),
     ('{"qpos": [0, 0], "qvle": [9, 9]}', "did you mean qvel?"), ("{}", 'no "qpos"'),
     ('{"obs": [0, 0, 0, 0], "qpos": [0, 0]}', '"obs" and more'),
-    ('{"qpos": [0, 0]} {"qvel": [9, 9]}', "JSON")])
+    ('{"qpos": [0, 0]} {"qvel": [9, 9]}', 'byte 17 begins what is none, "{"qvel": [9, 9]}"'),
+    ('{"qpos": [NaN, 0]}', 'byte 10 begins what is none, "NaN, 0]}"'), ("{", "not a JSON object"),
+    ('{"qpos": [0, 1e30]}', "goal.json: qpos[0][1] is 1e+30, not within ±1e+10")])
 def test_goals_of_other_dimensions(text, words, model, tmp_path):
   (tmp_path / "goal.json").write_text(text)
   sentence = refused("prompt", model, "--goal", tmp_path / "goal.json")
@@ -133,7 +136,7 @@ def test_goals_of_other_dimensions(text, words, model, tmp_path):
 @pytest.mark.parametrize("change, words", [
     ({"env": "walker"}, "a prompt for walker, the model is one of point_mass"),
     ({"z": [1e99] * 8}, '"z" has 1e+99 at 0'), ({"z": [1] * 7}, "must be 8 numbers, not 7"),
-    ({"z": [1e20] * 8}, "z has the norm 2.83e+20"),
+    ({"z": [1e20] * 8}, "z has the norm 2.83e+20"), ({"z": "a"}, "must be an array of 8 numbers"),
     ({"fingerprint": 3}, "for another model")])
 def test_kept_prompts_of_others(change, words, model, tmp_path):
   kept = tmp_path / "z.json"

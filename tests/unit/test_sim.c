@@ -227,7 +227,7 @@ static void test_bad_values_are_refused(void **state) {
   env = env_new("walker", 1, 1);
   double actions[6] = {0, 0, NAN}, qpos[9] = {0, INFINITY}, reward;
   assert_int_equal(bfm_env_step(env, actions), BFM_BAD_ARGUMENT);
-  assert_string_equal(bfm_error(), "action[0][2] is nan");
+  assert_string_equal(bfm_error(), "action[0][2] is nan, not within ±1e+10");
   assert_int_equal(bfm_env_set_state(env, NULL, NULL, NULL), BFM_BAD_ARGUMENT);
   assert_string_equal(bfm_error(), "a state needs qpos");
   assert_int_equal(bfm_env_set_state(env, qpos, NULL, NULL), BFM_BAD_ARGUMENT);
