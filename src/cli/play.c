@@ -146,25 +146,34 @@ static int each(void *context, int64_t done, int64_t total) {
   return cli_stop;
 }
 
+// how many pictures side by side, 0: a film
+static int strip_of(const Arguments *a) {
+  return cli_has_suffix(a->path, ".png") ? (int)a->options.pictures : 0;
+}
+
+static Film film_of(Episode *e, int64_t count, const char *title) {
+  const PlayOptions *o = &e->arguments->options;
+  int width = o->width ? (int)o->width : strip_of(e->arguments) ? 240 : 480;
+  return (Film){.world = e->world,
+                .count = count,
+                .qpos = e->qpos,
+                .rewards = e->score ? e->rewards : NULL,
+                .title = title,
+                .dt = e->sizes.control_dt,
+                .width = width,
+                .height = o->height ? (int)o->height : width * 3 / 4,
+                .each = each,
+                .context = e};
+}
+
 static int draw(Episode *e) {
   const Arguments *a = e->arguments;
-  const PlayOptions *o = &a->options;
   char title[256] = "";
   if (e->score) snprintf(title, sizeof title, "%.200s: return %.1f", e->score, return_of(e));
-  int strip = cli_has_suffix(a->path, ".png");
-  int width = o->width ? (int)o->width : strip ? 240 : 480;
-  Film film = {.world = e->world,
-               .count = e->count,
-               .qpos = e->qpos,
-               .rewards = e->score ? e->rewards : NULL,
-               .title = title,
-               .dt = e->sizes.control_dt,
-               .width = width,
-               .height = o->height ? (int)o->height : width * 3 / 4,
-               .each = each,
-               .context = e};
+  Film film = film_of(e, e->count, title);
+  int pictures = strip_of(a);
   progress_start(&e->progress, "draw", "pictures", 0, 1, a->quiet);
-  int status = strip ? film_strip(&film, (int)o->pictures, a->path) : film_mp4(&film, a->path);
+  int status = pictures ? film_strip(&film, pictures, a->path) : film_mp4(&film, a->path);
   progress_end(&e->progress);
   return status;
 }
@@ -228,6 +237,8 @@ static int play(Episode *e) {
   TRY(bfm_env_new(&e->env, e->actor.env, 1, (uint64_t)o->seed, 1));
   bfm_env_get_sizes(e->env, &e->sizes);
   int64_t steps = o->steps ? o->steps : e->sizes.episode_steps;
+  Film film = film_of(e, steps + 1, "");
+  TRY(film_check(&film, strip_of(a)));  // what cannot be drawn is told before the episode
   TRY(episode_new(e, steps));
   progress_start(&e->progress, "play", "steps", 0, steps, a->quiet);
   int status = simulate(e, steps);

@@ -114,13 +114,24 @@ static int draw_strip(const Film *film, int pictures, uint8_t *rgb, int64_t stri
   return status;
 }
 
+static int check_strip(const Film *film, int *pictures) {
+  if (*pictures > film->count) *pictures = (int)film->count;
+  if (*pictures > 0 && *pictures * film->width <= 8192) return BFM_OK;
+  return bfm_fail(BFM_BAD_ARGUMENT, "%d pictures of %d pixels do not fit into 8192", *pictures,
+                  film->width);
+}
+
+int film_check(const Film *film, int pictures) {
+  Render *render;
+  if (pictures) TRY(check_strip(film, &pictures));
+  TRY(render_new(&render, film->world, film->width, film->height));
+  render_free(render);
+  return BFM_OK;
+}
+
 int film_strip(const Film *film, int pictures, const char *path) {
-  if (pictures > film->count) pictures = (int)film->count;
+  TRY(check_strip(film, &pictures));
   int width = pictures * film->width, below = film->rewards ? PLOT_HEIGHT : 0;
-  if (pictures < 1 || width > 8192) {
-    return bfm_fail(BFM_BAD_ARGUMENT, "%d pictures of %d pixels do not fit into 8192", pictures,
-                    film->width);
-  }
   int64_t stride = 3 * (int64_t)width, chosen[512];
   uint8_t *rgb = calloc((size_t)(film->height + below), stride);
   Plot plot = {.rgb = NULL};

@@ -19,6 +19,10 @@ typedef struct {
   void *context;
 } Film;
 
+// whether it can be drawn here, as a strip of so many pictures or, 0, as a film: of count states that
+// need not be there yet
+int film_check(const Film *film, int pictures);
+
 // so many pictures side by side
 int film_strip(const Film *film, int pictures, const char *path);
 

@@ -146,8 +146,12 @@ def test_refusals(model, tmp_path):
   assert "a.gif" in refused("play", model, "--task", "easy", "-o", tmp_path / "a.gif")
   assert "--reward" in refused("play", model, "-o", tmp_path / "a.png")
   assert "easy" in refused("play", model, "--task", "eesy", "-o", tmp_path / "a.png")
-  assert "pictures" in refused("play", model, "--task", "easy", *SMALL, "--width", 4000,
-                               "--pictures", 6, "-o", tmp_path / "a.png")
-  assert "No such file" in refused("play", model, "--task", "easy", "--steps", 1000000, "-o",
-                                   tmp_path / "no" / "a.png")
+  # before an episode that would take its time
+  long = ["play", model, "--task", "easy", "--steps", 1000000]
+  assert "6 pictures of 4000 pixels do not fit" in refused(*long, "--width", 4000, "--pictures", 6,
+                                                           "-o", tmp_path / "a.png")
+  for name in ("a.png", "a.mp4"):
+    assert "16 to 8192 pixels a side, not 20 x 7" in refused(*long, "--width", 20, "--height", 7, "-o",
+                                                             tmp_path / name)
+  assert "No such file" in refused(*long, "-o", tmp_path / "no" / "a.png")
   assert not os.listdir(tmp_path)
