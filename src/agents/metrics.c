@@ -11,7 +11,7 @@ static const struct {
   const char *fb, *lap;
   int weighted;
 } metrics[] = {
-    {"F", "psi", 0},                      // mean norm of F(s,a,z)
+    {"F", "psi.norm", 0},                 // mean norm of F(s,a,z); psi is a loss
     {"F.target", "psi.target", 0},        // … of F⁻(s',a',z)
     {"B", "phi", 0},                      // … of B(s',z)
     {"B.eig.min", "phi.eig.min", 0},      // smallest eigenvalue of E[BBᵀ] over the batch

@@ -51,6 +51,7 @@ def test_metrics_are_of_the_networks_before_the_step(algo, changes):
     rename = {"F": "psi", "B": "phi"}
     expected = {".".join([rename.get(part, part) for part in key.split(".")]): value
                 for key, value in expected.items()}
+    expected["psi.norm"] = expected.pop("psi")  # psi is a loss
   else:
     M = np.abs(np.einsum("mjd,kd->mjk", F, B))
     same = np.repeat(np.arange(groups), N // groups)
@@ -65,6 +66,7 @@ def test_metrics_are_of_the_networks_before_the_step(algo, changes):
       w /= w.sum()
     expected.update({"adv": A.mean(), "adv.std": A.std(), "ess": 1 / (N * (w ** 2).sum())})
   assert found.keys() == expected.keys()
+  assert not found.keys() & agent.update(**x).keys()  # both stand in one line of a log
   for key in expected:
     assert found[key] == pytest.approx(expected[key], rel=1e-4, abs=1e-5), key
 
