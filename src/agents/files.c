@@ -8,12 +8,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <zlib.h>
 
 #include "agents/agent.h"
 #include "agents/entries.h"
 #include "core/bf16.h"
-#include "core/json.h"
 
 enum { MODEL, STATE };
 
@@ -342,67 +340,4 @@ int bfm_agent_load(bfm_agent **out, const char *path, const char *options) {
   bfm_agent_free(*out);
   *out = NULL;
   return bfm_fail_prefix(status, "%s: ", path);
-}
-
-// ------------------------------- kept prompts ----------------------------------------------------
-
-// by its values as bfloat16, which half a model has too
-static int add_to_sum(bfm_agent *a, const AgentTensor *t, int replica, uLong *sum) {
-  int64_t count = t->tensor.count;
-  float *values = malloc((size_t)count * sizeof *values);
-  if (!values) return bfm_fail(BFM_NO_MEMORY, "out of memory for %s", t->tensor.name);
-  int status =
-      padding_download(a->ops, t->tensor.padding, values, agent_tensor_at(a, t, replica), count);
-  for (int64_t i = 0; i < count && !status; i++) {
-    uint16_t half = f32_to_bf16(values[i]);
-    *sum = crc32_z(*sum, (const unsigned char *)&half, sizeof half);
-  }
-  free(values);
-  return status;
-}
-
-int bfm_agent_fingerprint(bfm_agent *a, int replica, char out[9]) {
-  TRY(agent_check_replica(a, replica));
-  const char *b = a->net[NET_B].name;
-  size_t length = strlen(b);
-  uLong sum = crc32_z(0, NULL, 0);
-  for (int i = 0; i < a->tensor_count; i++) {
-    const char *name = a->tensors[i].tensor.name;
-    if (strncmp(name, b, length) || name[length] != '.') continue;
-    TRY(add_to_sum(a, &a->tensors[i], replica, &sum));
-  }
-  snprintf(out, 9, "%08x", (unsigned)sum);
-  return BFM_OK;
-}
-
-// z means something to the model that made it, and to those exported from it
-static int check_maker(bfm_agent *a, int replica, const cJSON *kept, const char *path) {
-  const char *env = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(kept, "env"));
-  if (env && *env && *a->prompt.env && strcmp(env, a->prompt.env)) {
-    return bfm_fail(BFM_BAD_ARGUMENT, "%s is a prompt for %s, the model is one of %s", path, env,
-                    a->prompt.env);
-  }
-  const cJSON *made = cJSON_GetObjectItemCaseSensitive(kept, "fingerprint");
-  if (!made) return BFM_OK;  // by a version that did not write it
-  char own[9];
-  TRY(bfm_agent_fingerprint(a, replica, own));
-  if (cJSON_IsString(made) && !strcmp(made->valuestring, own)) return BFM_OK;
-  const char *model = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(kept, "model"));
-  return bfm_fail(BFM_BAD_ARGUMENT,
-                  "%s is a prompt for another model, %.256s of the fingerprint %.16s, not %s: "
-                  "prompt this one anew",
-                  path, model ? model : "one", cJSON_IsString(made) ? made->valuestring : "?", own);
-}
-
-int bfm_agent_prompt_kept(bfm_agent *a, int replica, const char *path, float *z) {
-  cJSON *kept;
-  int found = 0;
-  TRY(agent_check_replica(a, replica));
-  TRY(json_read(&kept, path));
-  int status = json_floats(kept, path, "z", a->d, z, &found);
-  if (!status && !found) status = bfm_fail(BFM_BAD_ARGUMENT, "%s has no \"z\"", path);
-  if (!status && (status = agent_check_z(z, a->d))) bfm_fail_prefix(status, "%s: ", path);
-  if (!status) status = check_maker(a, replica, kept, path);
-  cJSON_Delete(kept);
-  return status;
 }
