@@ -46,7 +46,8 @@ static int z_json(const Arguments *a, bfm_agent *agent, const float *z, cJSON **
   ask_given(&a->ask, &name, &text);
   cJSON *json = *out = cJSON_CreateObject();
   cJSON_AddStringToObject(json, "model", a->model);
-  cJSON_AddStringToObject(json, "fingerprint", fingerprint);
+  // a kept z may be anyone's
+  if (!a->ask.z) cJSON_AddStringToObject(json, "fingerprint", fingerprint);
   cJSON_AddStringToObject(json, "env", bfm_agent_env(agent));
   cJSON_AddStringToObject(cJSON_AddObjectToObject(json, "prompt"), name, text);
   cJSON *array = cJSON_AddArrayToObject(json, "z");

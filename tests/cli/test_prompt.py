@@ -111,7 +111,8 @@ def test_a_cold_softmax_is_the_best_state(model, tmp_path):
     (["--goal", "x = red"], "x = red"), (["--goal", "q = 1"], "q"), (["--goal", "x = 1,"], "goal"),
     (["--goal", "x = "], "x = "), (["--goal", f"{'x + ' * 99} x = 1"], "at most 255"),
     (["--goal", "x = 1e300"], "goal \"x = 1e300\": it is too far"),
-    (["--z", ""], "a file to read needs a name"), (["--demo", "nowhere.h5"], "nowhere.h5"), (["--z", "nowhere.json"], "nowhere.json"), ([], "--reward"),
+    (["--z", ""], "a file to read needs a name"), (["--demo", "nowhere.h5"], "nowhere.h5"),
+    (["--z", "nowhere.json"], "nowhere.json"), ([], "--reward"),
     (["--reward", "x", "--task", "easy"], "several"), (["--reward", "x", "--softmax", "0"], "softmax"),
     (["--reward", "1e39 + x"], "the reward is 1e+39 in a prompt state"),
     (["--reward", "1e30 + x"], "e+30, above 1e18: scale the reward down")])
@@ -165,6 +166,8 @@ def test_a_kept_prompt_is_for_the_model_that_made_it(model, folder, tmp_path):
   assert np.array_equal(prompt(model.parent / "state.safetensors", "--z", kept), z)
   kept.write_text(json.dumps({"z": z.tolist()}))
   assert np.array_equal(prompt(other, "--z", kept), z)
+  assert run("prompt", other, "--z", kept, "-o", tmp_path / "again.json").returncode == 0
+  assert "fingerprint" not in json.loads((tmp_path / "again.json").read_text())
 
 
 def test_an_output_without_a_name(model, tmp_path):
