@@ -86,8 +86,8 @@ BFM_API int bfm_agent_update(bfm_agent *agent, const bfm_batch *batch,
 // eigenvalues of E[BBᵀ] ("B.eig.min", "B.eig.max"), the largest |F·B| ("M.max"), mean values at the
 // data's and at the policy's actions ("Q.data", "Q.pi"), the policy's distance from the data
 // ("pi.dist"), with advantage weighting mean and spread of the advantage and the weights' effective
-// sample size as a share of the batch ("adv", "adv.std", "ess"); lap has psi and phi for F and B.
-// Computed when asked
+// sample size as a share of the batch ("adv", "adv.std", "ess"); lap has psi and phi for F and B,
+// and "psi.norm", as "psi" is a loss. Computed when asked
 BFM_API int bfm_agent_metric_count(const bfm_agent *agent);
 BFM_API const char *bfm_agent_metric_name(const bfm_agent *agent, int index);
 BFM_API int bfm_agent_metrics(bfm_agent *agent, float *out /* [R, metric_count] */);
