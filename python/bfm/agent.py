@@ -30,16 +30,6 @@ def path_bytes(path):
   return os.fsencode(os.path.expanduser(path))
 
 
-def check_actions(act):
-  """Refuse actions that no policy can take, as a dataset's are: in its words, with its slack."""
-  beyond = np.argwhere(np.abs(act) > 1.001)
-  if len(beyond):
-    *replica, row, column = beyond[0]
-    of = f"replica {replica[0]}, " if replica else ""
-    raise ArgumentError(f"action {act[tuple(beyond[0])]:g} of transition {row} ({of}column {column})"
-                        " is not within ±1: scale actions to that range")
-
-
 class Agent:
   """An agent to train, or a trained one to prompt and to act with."""
 
@@ -123,7 +113,6 @@ class Agent:
              "noise_next": noise_next, "noise_pi": noise_pi}
     arrays = {name: None if values is None and name not in ("obs", "act", "next_obs") else
               array(values, rows + widths[name], name) for name, values in given.items()}
-    check_actions(arrays["act"])
     batch = Batch(**{name: pointer(values) for name, values in arrays.items()})
     losses = np.empty((self.replicas, len(self._losses)), np.float32)
     check(lib.bfm_agent_update(self._handle, ctypes.byref(batch), pointer(losses)))
@@ -134,7 +123,6 @@ class Agent:
     obs = array(obs, ("rows", self.obs_dim), "obs")
     rows = len(obs)
     act = array(act, (rows, self.act_dim), "act")
-    check_actions(act)
     next_obs = array(next_obs, (rows, self.obs_dim), "next_obs")
     discount = None if discount is None else array(discount, (rows,), "discount")
     check(lib.bfm_agent_set_data(self._handle, rows, pointer(obs), pointer(act), pointer(next_obs),

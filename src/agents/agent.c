@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "data/dataset.h"
+
 // ------------------------------- networks --------------------------------------------------------
 
 static void define_networks(bfm_agent *a) {
@@ -413,6 +415,20 @@ int agent_check_finite(const float *x, int64_t rows, int64_t cols, const char *w
       return bfm_fail(BFM_BAD_ARGUMENT, "%s has %s in row %ld, column %ld", what,
                       isnan(x[i]) ? "NaN" : "an infinity", (long)(i / cols), (long)(i % cols));
     }
+  }
+  return BFM_OK;
+}
+
+int agent_check_actions(const float *act, int replicas, int64_t rows, int64_t act_dim) {
+  for (int64_t i = 0; i < replicas * rows * act_dim; i++) {
+    if (fabsf(act[i]) <= 1 + ACTION_SLACK) continue;
+    int64_t row = i / act_dim;
+    char replica[32] = "";
+    if (replicas > 1) snprintf(replica, sizeof replica, "replica %d, ", (int)(row / rows));
+    return bfm_fail(BFM_BAD_ARGUMENT,
+                    "action %g of transition %ld (%scolumn %ld) is not within ±1: scale actions to "
+                    "that range",
+                    act[i], (long)(row % rows), replica, (long)(i % act_dim));
   }
   return BFM_OK;
 }

@@ -131,6 +131,8 @@ int agent_new(bfm_agent **out, int64_t obs_dim, int64_t act_dim, const Config *c
 int agent_check_replica(const bfm_agent *agent, int replica);
 int agent_on_cpu(const bfm_agent *agent);  // its memory is the program's own
 int agent_check_finite(const float *x, int64_t rows, int64_t cols, const char *what);
+// refuses actions that no policy can take, as dataset_check_actions does
+int agent_check_actions(const float *act, int replicas, int64_t rows, int64_t act_dim);
 
 // infer.c, prompt.c
 void agent_free_infer(bfm_agent *agent);

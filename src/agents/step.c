@@ -300,6 +300,7 @@ int bfm_agent_update(bfm_agent *a, const bfm_batch *batch, float *losses) {
   TRY(agent_ready(a));
   TRY(upload(a, a->obs, batch->obs, a->obs_dim, "obs"));
   TRY(upload(a, a->act, batch->act, a->act_dim, "act"));
+  TRY(agent_check_actions(batch->act, a->R, a->N, a->act_dim));
   TRY(upload(a, a->next_obs, batch->next_obs, a->obs_dim, "next_obs"));
   if (batch->discount) TRY(upload(a, a->discount, batch->discount, 1, "discount"));
   else TRY(upload_ones(a, a->discount, a->R * a->N));
@@ -429,6 +430,7 @@ int bfm_agent_set_data(bfm_agent *a, int64_t count, const float *obs, const floa
   }
   TRY(agent_check_finite(obs, count, a->obs_dim, "obs"));
   TRY(agent_check_finite(act, count, a->act_dim, "act"));
+  TRY(agent_check_actions(act, 1, count, a->act_dim));
   TRY(agent_check_finite(next_obs, count, a->obs_dim, "next_obs"));
   if (discount) TRY(agent_check_finite(discount, count, 1, "discount"));
   return copy_data(a, count, (const float *const[]){obs, act, next_obs, discount});

@@ -648,8 +648,6 @@ static void take_windows(const Dataset *from, Dataset *to, int64_t n, const int6
   }
 }
 
-#define ACTION_SLACK 1e-3f  // what float32 and others' clipping leave beyond ±1
-
 int dataset_check_actions(const Dataset *data) {
   int64_t row = 0, episode = 0, column = 0;
   for (; row < data->count; row++) {

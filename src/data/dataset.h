@@ -72,6 +72,7 @@ int dataset_read(Dataset *data, const char *const *paths, int path_count);
 int dataset_read_all(Dataset *data, const char *const *paths, int path_count);
 // a demonstration: of what is in it one transition is enough
 int dataset_read_demo(Dataset *data, const char *path);
+#define ACTION_SLACK 1e-3f  // what float32 and others' clipping leave beyond ±1
 // refuses actions that no policy can take
 int dataset_check_actions(const Dataset *data);
 // transitions of n steps: from each row whose action was held for so many to the state after them.
