@@ -1,6 +1,7 @@
 // bfm: one program, one row a subcommand.
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -99,7 +100,16 @@ static void flush_output(void) {
   _exit(BFM_IO);
 }
 
+// the next file opened would get the number of a stream that is closed, and be printed into. What
+// stands in for it cannot be printed to either
+static void hold_streams(void) {
+  for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
+    if (fcntl(fd, F_GETFD) < 0) open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+  }
+}
+
 int main(int argc, char **argv) {
+  hold_streams();
   atexit(flush_output);
   signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error to report, not a death
   signal(SIGBUS, on_lost_file);

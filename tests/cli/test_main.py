@@ -61,6 +61,15 @@ def test_output_that_is_lost_is_an_error(arguments):
   assert process.returncode == 4 and "cannot write what was to be printed" in process.stderr
 
 
+def test_nothing_is_printed_into_files_where_streams_are_closed(tmp_path):
+  path = tmp_path / "data.h5"
+  command = [BFM, "collect", "point_mass", "--steps", "100", "-o", path]
+  process = subprocess.run(["sh", "-c", 'exec "$@" <&- >&-', "sh", *command], stderr=subprocess.PIPE,
+                           text=True)
+  assert process.returncode == 4 and "cannot write what was to be printed" in process.stderr
+  assert "transitions    100" in run("info", path).stdout
+
+
 def test_nothing_to_do_shows_the_help():
   process = run()
   assert process.returncode != 0 and "bfm COMMAND" in process.stderr
