@@ -90,7 +90,10 @@ static int save(bfm_agent *a, int kind, int replica, Config config, int half, co
       .table = agent_options,
       .config = &config,
       .env = *a->prompt.env ? a->prompt.env : NULL,
-      .counts = {{"obs_dim", a->obs_dim}, {"act_dim", a->act_dim}, {"step", a->before + a->step}}};
+      .counts = {{"obs_dim", a->obs_dim},
+                 {"act_dim", a->act_dim},
+                 {"step", kind == STATE ? a->step : a->before + a->step},
+                 {kind == STATE && a->before ? "before" : NULL, a->before}}};
   int status = entries_write(a->ops, &head, entries, count, half, path);
   free(entries);
   return status;
@@ -279,6 +282,9 @@ static int restore(bfm_agent *a, const SafeTensors *file, int kind) {
   Ops *ops = a->ops;
   if (kind == MODEL) ops->copy(ops, a->target, a->value, a->target_count * sizeof *a->target);
   TRY(entries_count(file, "step", INT64_MAX, kind == STATE ? &a->step : &a->before));
+  if (kind == STATE && safetensors_metadata(file, "before")) {
+    TRY(entries_count(file, "before", INT64_MAX, &a->before));
+  }
   if (kind == MODEL) TRY(read_prompt(a, file));
   TRY(ops->upload(ops, a->step_device, &a->step, sizeof a->step));
   agent_refresh_copies(a);

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from safetensors import safe_open
 from safetensors.numpy import load_file
 
 import bfm
@@ -183,6 +184,23 @@ def test_train_save_load_and_go_on(tmp_path):
     assert {**other.options, "device": "cpu"} == agent.options
   assert with_data(state).train(2) == agent.train(2)
   assert state.step == agent.step == 5
+
+
+@pytest.mark.parametrize("algo", ["fb", "fb-aware"])
+def test_what_began_as_a_model_goes_on_from_its_state(algo, tmp_path):
+  model, state = tmp_path / "model.safetensors", tmp_path / "state.safetensors"
+  agent = with_data(make(algo=algo, blocks=1, z_pool=4))
+  agent.train(5)
+  agent.save(model)
+  tuned = with_data(bfm.load(model))
+  tuned.train(3)
+  tuned.save_state(state)
+  resumed = with_data(bfm.load(state))
+  assert resumed.step == tuned.step == 3
+  assert resumed.train(4) == tuned.train(4)
+  resumed.save(model)
+  with safe_open(model, "np") as file:
+    assert file.metadata()["step"] == "12"
 
 
 # ---------------------------------- refusals -----------------------------------------------------
