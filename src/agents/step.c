@@ -311,14 +311,15 @@ int bfm_agent_update(bfm_agent *a, const bfm_batch *batch, float *losses) {
 
   agent_goals(a);
   if (!a->autoregressive) agent_features(a);
+  // also where z is given: the next step may draw from it
+  if (a->autoregressive && a->step % a->config.z_pool == 0) {
+    draw_pool_states(a, a->next_obs, a->N, a->N);
+    agent_refresh_pool(a);
+  }
   if (batch->z) {
     TRY(upload(a, a->z, batch->z, a->d, "z"));
     ops->normalize_z(ops, &(NormalizeZ){.z = a->z, .rows = a->R * a->N, .d = a->d});
   } else {
-    if (a->autoregressive && a->step % a->config.z_pool == 0) {
-      draw_pool_states(a, a->next_obs, a->N, a->N);
-      agent_refresh_pool(a);
-    }
     agent_draw_z(a);
   }
   agent_learn(a);

@@ -157,6 +157,17 @@ def test_z_is_gaussian_or_B_of_a_state(share, tmp_path):
     np.testing.assert_allclose(np.cov(pool.T), np.eye(8), atol=0.1)
 
 
+def test_z_can_be_drawn_after_it_was_given():
+  agent = make(z_pool=4)
+  for step in range(6):
+    agent.update(**batch(agent, step), z=np.ones((16, 8)) if step == 0 else None)
+    assert agent.metrics()["Q.data"] != 0, step
+  mixed = with_data(make())
+  mixed.update(**batch(mixed), z=np.ones((16, 8)))
+  mixed.train(1)
+  assert mixed.metrics()["Q.data"] != 0
+
+
 def test_one_observation_and_one_z():
   agent = make()
   z = agent.prompt(goal=np.zeros(OBS))
