@@ -100,23 +100,25 @@ static int log_divergence(Training *t, const char *why, double lr) {
   return status;
 }
 
-// back to the last good state; then either on with a lower learning rate, or the end of the run
+// back to the last good state; then either on with a lower learning rate, or the end of the run.
+// It is saved first: what is on the disk may be of later steps, and a resume would go on with those
 static int fall_back(Training *t) {
+  enum { STOP, RESTART };
   char why[512];
   snprintf(why, sizeof why, "%s", bfm_error());
   TRY(snapshot_restore(&t->good[t->older], t->agent));
   int64_t step = bfm_agent_step(t->agent);
+  int again = t->settings.on_divergence == RESTART && t->restarts < RESTARTS;
+  double lr = t->agent->config.lr * (again ? LR_FACTOR : 1);
+  if (again) TRY(agent_set_lr(t->agent, lr));
+  TRY(save(t));
+
   fclose(t->log);
   TRY(folder_open_log(&t->folder, "log.jsonl", step, &t->log));
   if (t->watch) TRY(watch_forget(t->watch, step));
   t->logged_step = step;
-
-  enum { STOP, RESTART };
-  int again = t->settings.on_divergence == RESTART && t->restarts < RESTARTS;
-  double lr = t->agent->config.lr * (again ? LR_FACTOR : 1);
   TRY(log_divergence(t, why, lr));
   if (!again) {
-    TRY(save(t));
     char times[48] = "";
     if (t->restarts) snprintf(times, sizeof times, ", after %d restarts", t->restarts);
     return bfm_fail(BFM_DIVERGED,
@@ -124,7 +126,6 @@ static int fall_back(Training *t) {
                     why, times, step, t->folder.path);
   }
   t->restarts++;
-  TRY(agent_set_lr(t->agent, lr));
   return take_snapshots(t);
 }
 

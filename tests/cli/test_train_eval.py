@@ -175,6 +175,20 @@ def test_a_restart_lowers_the_learning_rate(point_mass, tmp_path):
     assert len(log) > 4 and "after 4 restarts" in process.stderr
 
 
+def test_a_run_killed_after_a_restart_does_not_go_back_on_it(point_mass, tmp_path):
+  folder = tmp_path / "run"
+  train(point_mass, folder, "--lr", 1e-2, "--steps", 30)
+  process = subprocess.Popen([BFM, "train", "--resume", *HERE, "-o", str(folder), "--lr", "1", "-q",
+                              "--steps", "1000000", "--on-divergence", "restart"])
+  while "diverged" not in (folder / "log.jsonl").read_text():
+    assert process.poll() is None
+    time.sleep(0.01)
+  process.kill()
+  process.wait()
+  with safe_open(folder / "state.safetensors", "np") as state:
+    assert round(1 / json.loads(state.metadata()["config"])["lr"]) in [3, 9, 27, 81]
+
+
 # ---------------------------------- refusals ------------------------------------------------------
 
 
