@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "agents/agent.h"
+#include "core/number.h"
 #include "data/dataset.h"
 #include "envs/bulk.h"
 #include "envs/domain.h"
@@ -189,7 +190,7 @@ static int parse_term(Term *term, const char *text, size_t length) {
     }
     snprintf(term->name, sizeof term->name, "%.*s", name, text);
     snprintf(number, sizeof number, "%.*s", (int)(text + length - equals - 1), equals + 1);
-    term->value = strtod(number, &end);
+    term->value = number_read(number, &end);
     found = end != number;
     while (isspace((unsigned char)*end)) end++;
   }

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "core/nearest.h"
+#include "core/number.h"
 
 #define EXACT_INTEGER 9007199254740992.0  // 2^53: a double holds every integer up to here
 
@@ -72,7 +73,7 @@ static int set_int(const Option *option, void *field, const char *text) {
 
   if (!plain) {
     // 5k, 1.5M, 1e6: read as a double, which must be whole and small enough to be exact
-    double value = strtod(text, &end);
+    double value = number_read(text, &end);
     if (end != text && *end && !end[1] && suffix_factor(*end) > 0) {
       value *= suffix_factor(*end);
       end++;
@@ -92,7 +93,7 @@ static int set_int(const Option *option, void *field, const char *text) {
 
 static int set_real(const Option *option, void *field, const char *text) {
   char *end;
-  double value = strtod(text, &end);
+  double value = number_read(text, &end);
   if (end == text || *end || isnan(value)) {
     return bfm_fail(BFM_BAD_ARGUMENT, "%s is \"%.64s\", but must be a number", option->name, text);
   }
@@ -149,8 +150,8 @@ static void get_int(const Option *option, const void *field, char *out, size_t s
 static void real_text(double value, char *out, size_t size) {
   char text[32];
   int digits = 6;
-  do snprintf(text, sizeof text, "%.*g", digits, value);
-  while (strtod(text, NULL) != value && ++digits <= 17);
+  do number_write(text, sizeof text, digits, value);
+  while (number_read(text, NULL) != value && ++digits <= 17);
   snprintf(out, size, "%s", text);
 }
 

@@ -3,6 +3,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -166,3 +167,22 @@ def test_a_model_without_room_to_start_in_says_so(tmp_path, monkeypatch):
   monkeypatch.setenv("BFM_MODELS", str(tmp_path / "models"))
   with pytest.raises(bfm.Error, match="no initial state without a collision"):
     bfm.Env("humanoid")
+
+
+def test_numbers_keep_their_point_where_a_program_writes_commas(tmp_path):
+  made = ["localedef", "--no-archive", "-i", "de_DE", "-f", "UTF-8", tmp_path / "de_DE.UTF-8"]
+  if not shutil.which("localedef") or subprocess.run(made, capture_output=True).returncode:
+    pytest.skip("no German locale can be made here")
+  agent = make(gamma=0.95)
+  agent.save(tmp_path / "model.safetensors")
+  code = """if True:
+    import bfm, locale, sys
+    locale.setlocale(locale.LC_ALL, "de_DE.UTF-8")
+    agent = bfm.load(sys.argv[1], sigma=0.25)
+    assert (agent.options["gamma"], agent.options["sigma"]) == (0.95, 0.25)
+    print(*agent.prompt(goal="x = 0.05, y = 0.1"))"""
+  process = subprocess.run([sys.executable, "-c", code, tmp_path / "model.safetensors"], text=True,
+                           capture_output=True, env={**os.environ, "LOCPATH": str(tmp_path)})
+  assert not process.stderr
+  z = np.array(process.stdout.split(), np.float32)
+  assert np.array_equal(z, agent.prompt(goal="x = 0.05, y = 0.1"))
