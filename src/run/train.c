@@ -216,22 +216,20 @@ static int name_goal(const Training *t, const Dataset *data, cJSON *options) {
 }
 
 static int make_agent(Training *t, const Dataset *data) {
-  if (t->plan.resume) {
-    char path[PATH_MAX];
-    folder_file(&t->folder, "state.safetensors", path, sizeof path);
-    TRY(bfm_agent_load(&t->agent, path, t->plan.options));
-  } else {
-    char recipe[16];
-    options_get(options_find(train_options, "recipe"), &t->settings, recipe, sizeof recipe);
-    cJSON *options = cJSON_Parse(t->plan.options ? t->plan.options : "{}");
-    int status = name_goal(t, data, options);
-    if (!status) status = recipe_apply(recipe, recipe_kind(t->collector), options);
-    char *text = status ? NULL : cJSON_PrintUnformatted(options);
-    if (!status) status = bfm_agent_new(&t->agent, data->obs_dim, data->act_dim, text);
-    free(text);
-    cJSON_Delete(options);
-    TRY(status);
+  cJSON *options = cJSON_Parse(t->plan.options ? t->plan.options : "{}");
+  char recipe[16], path[PATH_MAX];
+  options_get(options_find(train_options, "recipe"), &t->settings, recipe, sizeof recipe);
+  folder_file(&t->folder, "state.safetensors", path, sizeof path);
+  int status = name_goal(t, data, options), resume = t->plan.resume;
+  if (!status && !resume) status = recipe_apply(recipe, recipe_kind(t->collector), options);
+  char *text = status ? NULL : cJSON_PrintUnformatted(options);
+  if (!status) {
+    status = resume ? bfm_agent_load(&t->agent, path, text)
+                    : bfm_agent_new(&t->agent, data->obs_dim, data->act_dim, text);
   }
+  free(text);
+  cJSON_Delete(options);
+  TRY(status);
   int64_t obs_dim = bfm_agent_obs_dim(t->agent), act_dim = bfm_agent_act_dim(t->agent);
   if (obs_dim != data->obs_dim || act_dim != data->act_dim) {
     return bfm_fail(BFM_BAD_ARGUMENT,

@@ -52,6 +52,9 @@ def test_goal_spaces_by_name(tmp_path):
     assert json.loads(run("info", "--json", folder).stdout)["config"]["goal"] == columns
     count = sum(int(part.split(":")[1]) - int(part.split(":")[0]) for part in columns.split(","))
     assert load_file(folder / "model.safetensors")["B.s.in.weight"].shape == (16, count)
+    train(data, folder, "--steps", 4, "--goal", goal, "--resume")
+  said = refused("train", "--resume", "--steps", 6, "--goal", "velocity", "-o", tmp_path / "height")
+  assert "it was made with goal 14:15, which cannot become 15:24" in said
   bad = lambda path, goal: refused("train", path, *TINY, "--goal", goal, "-o", tmp_path / "bad")
   assert "walker observes nothing called 'heigth'; did you mean height?" in bad(data, "heigth")
   assert "14:15,," in bad(data, "height,,velocity") and "too long" in bad(data, "height," + "1" * 70)
