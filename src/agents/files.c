@@ -295,7 +295,7 @@ static int restore(bfm_agent *a, const SafeTensors *file, int kind) {
 static int blame_given(const SafeTensors *file, const Config *config, int status) {
   static const char *const shaping[] = {"algo",     "d",        "blocks",  "seeds",  "hidden",
                                         "feat",     "b-hidden", "members", "f-norm", "pi-norm",
-                                        "ensemble", "goal",     "mbar",    "batch"};
+                                        "ensemble", "goal",     "mbar",    "z-pool", "z-groups"};
   Config own;
   TRY(entries_config(file, agent_options, &own, NULL));
   for (size_t i = 0; i < sizeof shaping / sizeof *shaping; i++) {

@@ -290,6 +290,10 @@ def test_a_resume_needs_a_run_and_its_data(data, tmp_path):
   assert "not that of the run" in refused("train", other, "--resume", "-o", tmp_path / "run")
   said = refused("train", "--resume", "--steps", 4, "--d", 3, "-o", tmp_path / "run")
   assert "which cannot become 3" in said
+  for flag, was in [("z-pool", 4), ("z-groups", 1)]:
+    process = run("train", "--resume", "--steps", 4, f"--{flag}", 8, "-o", tmp_path / "run")
+    assert process.returncode == 2, process.stderr
+    assert f"it was made with {flag} {was}, which cannot become 8" in process.stderr
   data.unlink()
   assert "No such file" in refused("train", "--resume", "--steps", 4, "-o", tmp_path / "run")
 
