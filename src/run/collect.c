@@ -474,9 +474,12 @@ static int read_numbers(hid_t file, const char *name, int64_t *rows, double **ou
   int64_t columns;
   int axes;
   TRY(hdf5_shape(file, name, rows, &columns, &axes));
+  if (columns != 1) {
+    return bfm_fail(BFM_BAD_FILE, "%s has %" PRId64 " columns, but must have 1", name, columns);
+  }
   *out = malloc((size_t)(*rows + 1) * sizeof **out);
   if (!*out) return bfm_fail(BFM_NO_MEMORY, "no memory for %" PRId64 " rows", *rows);
-  return hdf5_read_doubles(file, name, *rows, columns, *out);
+  return hdf5_read_doubles(file, name, *rows, 1, *out);
 }
 
 static int look_into(hid_t file, void *context) {

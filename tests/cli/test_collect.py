@@ -123,6 +123,18 @@ def test_a_resume_keeps_who_acts_and_for_what(tmp_path):
   assert info(path)["transitions"] == 200
 
 
+@pytest.mark.parametrize("columns", [0, 2])
+def test_a_resume_of_numbers_in_columns_is_refused(columns, tmp_path):
+  path = tmp_path / "data.h5"
+  collect(path, "--steps", 100)
+  with h5py.File(path, "a") as file:
+    steps = np.zeros((len(file["infos/step"]), columns), "i8")
+    del file["infos/step"]
+    file["infos/step"] = steps
+  error = refused("collect", "--resume", "--steps", 200, "-o", path)
+  assert f"infos/step has {columns} columns, but must have 1" in error
+
+
 def test_a_reward_that_overflows_leaves_the_data_until_then(tmp_path):
   path, task = tmp_path / "data.h5", "1e38 * (1 + 150 * abs(root_x.v))"
   process = run("collect", "point_mass", "--task", task, "--envs", 4, "--steps", 3000, "-o", path)
