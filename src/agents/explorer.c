@@ -44,7 +44,7 @@ const Option explorer_options[] = {
     {"device", OPTION_TEXT, AT(device), "auto", 0, 0, NULL, "auto, cpu, cuda or cuda:n"},
     {"precision", OPTION_CHOICE, AT(precision), "auto", 0, 0, "auto|f32|tf32|bf16",
      "of the products; auto: on a GPU td3 bf16, rnd tf32, on a CPU f32"},
-    {"seed", OPTION_INT, AT(seed), "0", 0, 9e15, NULL, "seed of every random draw"},
+    {"seed", OPTION_INT, AT(seed), "0", 0, INFINITY, NULL, "seed of every random draw"},
     {"threads", OPTION_INT, AT(threads), "0", 0, 1024, NULL, "CPU threads; 0: one a core"},
     {0},
 };

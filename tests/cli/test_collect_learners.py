@@ -183,6 +183,14 @@ def without_names(path):
   save_file(load_file(path), path, kept)
 
 
+def test_learners_of_a_large_seed_go_on(tmp_path):
+  path = tmp_path / "data.h5"
+  collect("point_mass", path, "--with", "rnd", "--envs", 2, "--steps", 100, "--seed", 2**63 - 1)
+  process = run("collect", "-r", "--steps", 200, "-o", path)
+  assert process.returncode == 0, process.stderr
+  assert info(path)["transitions"] == 200
+
+
 def test_a_state_of_other_learners_is_refused(tmp_path):
   for env in ("point_mass", "cheetah"):
     collect(env, tmp_path / f"{env}.h5", "--with", "rnd", "--envs", 2, "--steps", 100)
