@@ -344,13 +344,16 @@ static void agree_extras(Dataset *data, const Layout *layout, int is_first) {
   }
 }
 
-// the successor of a row is the next row of its episode; an episode's last row has none and goes
+// the successor of a row is the next row of its episode; an episode's last row has none and goes,
+// and with it an episode that has no other
 static void take_successors(Dataset *data, int64_t rows) {
   int64_t o = data->obs_dim, to = data->count;
   for (int64_t i = 0; i < rows; i++) {
     int64_t from = data->count + i;
+    data->episodes -= data->ends[from];
     if (data->ends[from]) continue;
     int last = data->ends[from + 1];
+    data->episodes += last;
     for (int k = 0; k < PART_COUNT; k++) {
       if (!has_part(data, k)) continue;
       memmove(part_at(data, k, to), part_at(data, k, from), part_bytes(data, k));

@@ -195,6 +195,19 @@ def test_d4rl_without_successors(tmp_path):
   assert list(np.flatnonzero(stored["timeouts"])) == [2, 4, 8] and not stored["terminals"].any()
 
 
+def test_episodes_of_a_row_have_no_transition(tmp_path):
+  """Half of the 40 are of one row, whose successor is not there."""
+  path = write_dataset(tmp_path / "data.h5", rows=60, next_observations=None,
+                       timeouts=np.arange(60) % 3 != 1)
+  found = info(path)
+  assert (found["transitions"], found["episodes"]) == (20, 20)
+  assert found["ranges"]["lengths"]["min"] == 1
+  for seed in range(3):
+    small = tmp_path / f"{seed}.h5"
+    data("subsample", path, "--steps", 15, "--seed", seed, "-o", small)
+    assert info(small)["episodes"] == 15
+
+
 def test_all_layouts_merge_and_train(tmp_path):
   many = episodes([4, 9])
   exorl, minari = write_exorl(tmp_path / "a", many), write_minari(tmp_path / "b.h5", many)
