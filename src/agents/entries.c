@@ -43,12 +43,13 @@ static void narrow(Tensor *t, void *values) {
 // room for a tensor's values on their way, so that the next one is aligned
 static size_t room(const Tensor *t) { return (tensor_bytes(t) + 7) / 8 * 8; }
 
-// bring an entry's values to the host
+// bring an entry's values to the host; those that no file is read with are not written either
 static int stage(Ops *ops, const Entry *e, int half, void *to, Tensor *out) {
   *out = e->tensor;
   out->data = to;
   if (e->at) {
     TRY(padding_download(ops, e->padding, to, e->at, tensor_count(out)));
+    if (agent_check_finite(to, 1, tensor_count(out), out->name)) return BFM_DIVERGED;
   } else {
     memcpy(to, e->tensor.data, tensor_bytes(out));
   }

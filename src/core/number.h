@@ -6,7 +6,7 @@
 
 #include <stddef.h>
 
-double number_read(const char *text, char **end);  // as strtod
+double number_read(const char *text, char **end);                     // as strtod
 void number_write(char *out, size_t size, int digits, double value);  // as "%.*g"
 
 #endif

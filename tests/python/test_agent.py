@@ -333,3 +333,18 @@ def test_files_that_cannot_be_trusted(tmp_path):
       bfm.load(path)
   with pytest.raises(bfm.Error):
     make().save(tmp_path / "no" / "such" / "folder.safetensors")
+
+
+def test_parameters_that_are_no_numbers_are_not_saved(tmp_path):
+  agent = make()
+  path = tmp_path / "model.safetensors"
+  agent.save(path)
+  before = path.read_bytes()
+  given = batch(agent)
+  agent.update(given["obs"] * 1e38, given["act"], given["next_obs"] * 1e38)
+  assert not all(np.isfinite(x).all() for x in agent.tensors().values())
+  for save in (agent.save, agent.save_state, agent.export):
+    with pytest.raises(bfm.Error, match="weight has NaN") as error:
+      save(path)
+    assert error.value.status == 7  # BFM_DIVERGED
+  assert path.read_bytes() == before
