@@ -1,6 +1,7 @@
 // Plots. A script with its numbers inside is written beside the pictures, gnuplot reads it and
 // draws both files under temporary names, and renames make them appear whole. No shell is involved.
 
+#define _GNU_SOURCE  // memmem
 #include "view/plot.h"
 
 #include <errno.h>
@@ -19,7 +20,9 @@ extern char **environ;
 
 static const struct {
   const char *terminal, *suffix;
-} pictures[] = {{"svg noenhanced background 'white'", "svg"}, {"pngcairo noenhanced", "png"}};
+  const char *end;  // among the last bytes of a whole one
+} pictures[] = {{"svg noenhanced background 'white'", "svg", "</svg>"},
+                {"pngcairo noenhanced", "png", "IEND"}};
 
 // as one word of gnuplot: quotes inside are doubled
 static void put_text(FILE *out, const char *text) {
@@ -108,11 +111,23 @@ static int draw(const Plot *p) {
                   WIFEXITED(result) ? WEXITSTATUS(result) : 128 + WTERMSIG(result));
 }
 
+// gnuplot says nothing of a full disk
+static int check_end(const NewFile *picture, const char *end) {
+  char last[16];
+  int fd = open(picture->temporary, O_RDONLY | O_CLOEXEC);
+  off_t size = fd < 0 ? 0 : lseek(fd, 0, SEEK_END), at = size > 16 ? size - 16 : 0;
+  ssize_t n = fd < 0 ? 0 : pread(fd, last, sizeof last, at);
+  if (fd >= 0) close(fd);
+  if (n > 0 && memmem(last, (size_t)n, end, strlen(end))) return BFM_OK;
+  return bfm_fail(BFM_IO, "gnuplot found no room for the end of %s", picture->path);
+}
+
 static int plot_close(Plot *p) {
   int bad = ferror(p->out);
   bad |= fclose(p->out);
   int status =
       bad ? bfm_fail(BFM_IO, "cannot write %s: %s", p->script.path, strerror(errno)) : draw(p);
+  for (int i = 0; i < 2 && !status; i++) status = check_end(&p->pictures[i], pictures[i].end);
   for (int i = 0; i < 2 && !status; i++) status = newfile_commit(&p->pictures[i]);
   plot_abandon(p);
   return status;

@@ -94,6 +94,19 @@ def test_curves_are_drawn(watched, tmp_path):
   assert "stand" in (tmp_path / "x.svg").read_text()
 
 
+@pytest.mark.skipif(not shutil.which("gnuplot"), reason="needs gnuplot")
+def test_half_a_picture_is_not_kept(watched, tmp_path):
+  """As gnuplot leaves it on a full disk, with status 0."""
+  tool = tmp_path / "gnuplot"
+  tool.write_text(f'#!/bin/sh\n{shutil.which("gnuplot")} "$1" && truncate -s 999 {tmp_path}/x.png.*\n')
+  tool.chmod(0o755)
+  process = run("plot", watched, "-o", tmp_path / "x",
+                env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"})
+  assert process.returncode == 4, process
+  assert f"no room for the end of {tmp_path / 'x.png'}" in process.stderr
+  assert [path.name for path in tmp_path.iterdir()] == ["gnuplot"]
+
+
 def test_without_gnuplot_a_run_goes_on(point_mass, tmp_path):
   process = subprocess.run([BFM, "train", point_mass, *TINY, "-o", tmp_path / "run", "--steps", "2",
                             "--eval-tasks", "easy", *map(str, EVAL)], capture_output=True, text=True,
