@@ -330,8 +330,11 @@ static int load(bfm_agent **out, const SafeTensors *file, const char *options) {
     return bfm_fail(BFM_BAD_FILE, "not a model or training state of bfm%s%.64s",
                     what ? ", but of the kind " : "", what ? what : "");
   }
-  Config config;
+  Config own, config;
+  TRY(entries_config(file, agent_options, &own, NULL));
   TRY(entries_config(file, agent_options, &config, options));
+  // one z a transition stays that with another batch
+  if (own.z_groups == own.batch && config.z_groups == own.batch) config.z_groups = config.batch;
   int status = load_as(out, file, kind, &config);
   return status == BFM_BAD_FILE ? blame_given(file, &config, status) : status;
 }

@@ -197,6 +197,16 @@ def test_train_save_load_and_go_on(tmp_path):
   assert state.step == agent.step == 5
 
 
+@pytest.mark.parametrize("size", [8, 24, 32])
+def test_another_batch_has_one_z_a_transition_too(size, tmp_path):
+  make(algo="fb", blocks=1).save(tmp_path / "one.safetensors")
+  assert bfm.load(tmp_path / "one.safetensors", batch=size).options["z-groups"] == size
+  make(algo="fb", blocks=1, z_groups=4).save(tmp_path / "four.safetensors")
+  assert bfm.load(tmp_path / "four.safetensors", batch=size).options["z-groups"] == 4
+  make().save_state(tmp_path / "state.safetensors")
+  assert bfm.load(tmp_path / "state.safetensors", batch=size).options["z-groups"] == 1
+
+
 @pytest.mark.parametrize("algo", ["fb", "fb-aware"])
 def test_what_began_as_a_model_goes_on_from_its_state(algo, tmp_path):
   model, state = tmp_path / "model.safetensors", tmp_path / "state.safetensors"
