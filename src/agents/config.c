@@ -128,7 +128,7 @@ int config_goal_columns(const Config *config, int64_t obs_dim, int32_t **out, in
   const char *at = config->goal;
   while (!status && *at) {
     char *end;
-    long first = strtol(at, &end, 10), last = first + 1;
+    long first = strtol(at, &end, 10), last = first < obs_dim ? first + 1 : first;
     int good = end != at;
     if (good && *end == ':') {
       at = end + 1;

@@ -231,7 +231,7 @@ def test_what_began_as_a_model_goes_on_from_its_state(algo, tmp_path):
     ({"algo": "fbaware"}, "fb-aware"), ({"beta": -1}, "beta"), ({"d": 0}, "d"),
     ({"z_mux": 0.5}, "z-mix"), ({"blocks": 9}, "blocks"), ({"device": "abacus"}, "abacus"),
     ({"weights": 3}, "weights"), ({"goal": "0:99"}, "0:99"), ({"beta": [1]}, "beta"),
-    ({"batch": 2.5}, "batch")])
+    ({"batch": 2.5}, "batch"), ({"goal": str(2**63 - 1)}, str(2**63 - 1))])
 def test_bad_options(options, words):
   with pytest.raises(bfm.Error, match=words):
     make(**options)
@@ -358,3 +358,22 @@ def test_parameters_that_are_no_numbers_are_not_saved(tmp_path):
       save(path)
     assert error.value.status == 7  # BFM_DIVERGED
   assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("option, value, was", [
+    ("blocks", 2, 4), ("goal", "4,3,2,1,0", ""), ("f-norm", "on", "off"), ("pi-norm", "on", "off"),
+    ("b-norm", "off", "on")])
+def test_a_loaded_agent_keeps_what_its_parameters_mean(option, value, was, tmp_path):
+  agent = make()
+  agent.save(tmp_path / "model.safetensors")
+  agent.save_state(tmp_path / "state.safetensors")
+  for name in ("model", "state"):
+    with pytest.raises(bfm.ArgumentError, match=f"with {option} {was}, which cannot become {value}"):
+      bfm.load(tmp_path / f"{name}.safetensors", **{option.replace("-", "_"): value})
+
+
+def test_a_loaded_agent_loses_no_layer(tmp_path):
+  path = tmp_path / "model.safetensors"
+  make(f_norm="on").save(path)
+  with pytest.raises(bfm.ArgumentError, match="with f-norm on, which cannot become off"):
+    bfm.load(path, f_norm="off")
