@@ -291,23 +291,24 @@ static int restore(bfm_agent *a, const SafeTensors *file, int kind) {
   return ops->sync(ops);
 }
 
-// a file that does not fit what was given beside it is not to blame
-static int blame_given(const SafeTensors *file, const Config *config, int status) {
-  static const char *const shaping[] = {"algo",     "d",        "blocks",  "seeds",  "hidden",
-                                        "feat",     "b-hidden", "members", "f-norm", "pi-norm",
-                                        "ensemble", "goal",     "mbar",    "z-pool", "z-groups"};
-  Config own;
-  TRY(entries_config(file, agent_options, &own, NULL));
-  for (size_t i = 0; i < sizeof shaping / sizeof *shaping; i++) {
-    const Option *option = options_find(agent_options, shaping[i]);
+// with another one, the same parameters would be those of another network
+static const char *const meaning[] = {"blocks", "goal", "f-norm", "pi-norm", "b-norm", NULL};
+static const char *const shaping[] = {"algo", "d",        "seeds",    "hidden",
+                                      "feat", "b-hidden", "members",  "ensemble",
+                                      "mbar", "z-pool",   "z-groups", NULL};
+
+// that no option of these is another than the file's own
+static int check_kept(const Config *own, const Config *config, const char *const *names) {
+  for (; *names; names++) {
+    const Option *option = options_find(agent_options, *names);
     char has[OPTION_TEXT_SIZE], wanted[OPTION_TEXT_SIZE];
-    options_get(option, &own, has, sizeof has);
+    options_get(option, own, has, sizeof has);
     options_get(option, config, wanted, sizeof wanted);
     if (!strcmp(has, wanted)) continue;
-    return bfm_fail(BFM_BAD_ARGUMENT, "it was made with %s %s, which cannot become %s", shaping[i],
-                    has, wanted);
+    return bfm_fail(BFM_BAD_ARGUMENT, "it was made with %s %s, which cannot become %s", *names, has,
+                    wanted);
   }
-  return status;
+  return BFM_OK;
 }
 
 static int load_as(bfm_agent **out, const SafeTensors *file, int kind, const Config *config) {
@@ -335,8 +336,11 @@ static int load(bfm_agent **out, const SafeTensors *file, const char *options) {
   TRY(entries_config(file, agent_options, &config, options));
   // one z a transition stays that with another batch
   if (own.z_groups == own.batch && config.z_groups == own.batch) config.z_groups = config.batch;
+  TRY(check_kept(&own, &config, meaning));
   int status = load_as(out, file, kind, &config);
-  return status == BFM_BAD_FILE ? blame_given(file, &config, status) : status;
+  // a file that does not fit what was given beside it is not to blame
+  if (status == BFM_BAD_FILE) TRY(check_kept(&own, &config, shaping));
+  return status;
 }
 
 int bfm_agent_load(bfm_agent **out, const char *path, const char *options) {
