@@ -418,8 +418,9 @@ static int take_data(Training *t, const Dataset *data, cJSON *record) {
   t->begun = 1;
   TRY(folder_make(&t->folder));
   TRY(folder_lock(&t->folder));
-  TRY(check_folder(t));  // another process may have had it until now
-  return write_record(t, record, checksum);
+  int status = check_folder(t);  // another process may have had it until now …
+  if (status) t->kept = 1;       // … and left its own traces
+  return status ? status : write_record(t, record, checksum);
 }
 
 static int open_training(Training *t, cJSON *record) {

@@ -165,6 +165,27 @@ def test_two_processes_do_not_share_a_folder(data, tmp_path):
   train(data, folder, "--steps", 2)
 
 
+def test_who_comes_late_leaves_the_run_that_is_there(data, tmp_path):
+  """The late one found no run when it began to read its data."""
+  large = write_dataset(tmp_path / "large.h5", rows=300000)
+  for i in range(20):
+    folder = tmp_path / str(i)
+    late = subprocess.Popen([BFM, "train", large, *TINY, "-o", folder, "--steps", "2"],
+                            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    while late.poll() is None and str(large) not in open(f"/proc/{late.pid}/maps").read():
+      time.sleep(0.001)
+    late.send_signal(signal.SIGSTOP)
+    first = run("train", data, *TINY, "-o", folder, "--steps", 2)
+    late.send_signal(signal.SIGCONT)
+    said = late.communicate(timeout=60)[1]
+    if first.returncode == 0:
+      assert late.returncode == 2 and "has a run in it" in said
+      train(data, folder, "--steps", 4, "--resume")
+      assert len(read_log(folder)) == 2
+      return
+  pytest.skip("the late one was always first")
+
+
 def test_what_a_killed_process_left_is_removed(data, tmp_path):
   folder, gone = tmp_path / "run", 2**31 - 1  # more than any process's number
   folder.mkdir()
