@@ -128,7 +128,21 @@ static int read_entry(Ops *ops, const SafeTensors *file, const Entry *e, int hal
   return status;
 }
 
+// a layer that the configuration does not have would be left out of its network
+static int check_known(const SafeTensors *file, const Entry *entries, int count) {
+  for (int i = 0; i < safetensors_count(file); i++) {
+    const char *name = safetensors_at(file, i)->name;
+    int known = !strncmp(name, "prompt.", 7);
+    for (int j = 0; j < count && !known; j++) known = !strcmp(name, entries[j].tensor.name);
+    if (!known) {
+      return bfm_fail(BFM_BAD_FILE, "tensor \"%s\" is not one of its configuration", name);
+    }
+  }
+  return BFM_OK;
+}
+
 int entries_read(Ops *ops, const SafeTensors *file, const Entry *entries, int count, int half) {
+  TRY(check_known(file, entries, count));
   for (int i = 0; i < count; i++) TRY(read_entry(ops, file, &entries[i], half));
   return BFM_OK;
 }

@@ -13,7 +13,8 @@ from safetensors.numpy import load_file, save_file
 
 @pytest.fixture
 def model(data, tmp_path):
-  assert run("train", data, *TINY, "--steps", 3, "-o", tmp_path / "run").returncode == 0
+  assert run("train", data, *TINY, "--f-norm", "on", "--steps", 3, "-o",
+             tmp_path / "run").returncode == 0
   return tmp_path / "run" / "model.safetensors"
 
 
@@ -121,6 +122,10 @@ def break_config(tensors, metadata):
   metadata["config"] = "{"
 
 
+def change_layers(tensors, metadata):
+  metadata["config"] = metadata["config"].replace('"f-norm":true', '"f-norm":false')
+
+
 def drop_metadata(tensors, metadata):
   metadata.clear()
 
@@ -130,7 +135,7 @@ def break_step(tensors, metadata):
 
 
 @pytest.mark.parametrize("damage", [put_nan, drop_tensor, change_shape, change_config, break_config,
-                                    break_step, drop_metadata])
+                                    break_step, change_layers, drop_metadata])
 def test_models_that_cannot_be_trusted(damage, model):
   rewrite(model, damage)
   assert "model.safetensors" in refused("info", model)
