@@ -131,3 +131,7 @@ def test_pictures(tmp_path):
     pictures("cheetah", qpos, tmp_path / "no.png", width=5)
   with pytest.raises(bfm.Error):
     pictures("cheetah", qpos, tmp_path / "no" / "folder.png")
+  qpos[2, 1] = np.nan
+  with pytest.raises(bfm.ArgumentError, match=r"qpos\[2\]\[1\] is nan"):
+    pictures("cheetah", qpos, tmp_path / "no.png")
+  assert not (tmp_path / "no.png").exists()
