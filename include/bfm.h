@@ -108,7 +108,8 @@ BFM_API int bfm_agent_pi(bfm_agent *agent, int replica, int64_t rows, const floa
 
 // ---------------------------------- prompting ----------------------------------------------------
 
-// z of a reward known at `rows` states; softmax > 0: weights softmax(reward / softmax) in its place
+// z of a reward known at `rows` states; softmax > 0: weights softmax(reward / softmax) in its place.
+// Rewards of which none reaches 1e-6 are scaled up to 1 first: only the direction of z counts
 BFM_API int bfm_agent_prompt_reward(bfm_agent *agent, int replica, int64_t rows, const float *obs,
                                     const float *reward, double softmax, float *z /* [d] */);
 // z of a goal state (rows = 1) or of a demonstration (its states)

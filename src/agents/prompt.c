@@ -237,8 +237,7 @@ static int prompt_least_squares(Prompt *p, float *z) {
 
 // ------------------------------- prompts ---------------------------------------------------------
 
-// the networks see z at the length √d, and a norm whose square is no float32 would make it zero there.
-// Too short a z does no harm: it is of a reward that is zero nearly everywhere, and says as much
+// the networks see z at the length √d, and a norm whose square is no float32 would make it zero there
 int agent_check_z(const float *z, int64_t d) {
   double square = 0;
   for (int64_t i = 0; i < d; i++) square += (double)z[i] * z[i];
@@ -270,12 +269,17 @@ int bfm_agent_prompt_reward(bfm_agent *a, int replica, int64_t rows, const float
   TRY(agent_check_finite(reward, rows, 1, "reward"));
   float *weight = malloc(rows * sizeof *weight);
   if (!weight) return bfm_fail(BFM_NO_MEMORY, "out of memory for %ld rewards", (long)rows);
-  double highest = -INFINITY, sum = 0;
-  for (int64_t i = 0; i < rows; i++) highest = fmax(highest, reward[i]);
+  double highest = -INFINITY, largest = 0, sum = 0;
+  for (int64_t i = 0; i < rows; i++) {
+    highest = fmax(highest, reward[i]);
+    largest = fmax(largest, fabs(reward[i]));
+  }
+  // only the direction of z counts, and float32 has none for too short a z
+  double scale = largest > 0 && largest < 1e-6 ? 1 / largest : 1;
   for (int64_t i = 0; i < rows && softmax > 0; i++) sum += exp((reward[i] - highest) / softmax);
   for (int64_t i = 0; i < rows; i++) {
     weight[i] = (float)(softmax > 0 ? exp((reward[i] - highest) / softmax) / sum
-                                    : reward[i] / (double)rows);
+                                    : reward[i] * scale / (double)rows);
   }
   int status = prompt(a, replica, rows, obs, weight, a->laplacian, z);
   free(weight);

@@ -102,6 +102,14 @@ def test_a_cold_softmax_is_the_best_state(model, tmp_path):
                              observed(model, best, tmp_path), atol=1e-4)
 
 
+@pytest.mark.parametrize("factor", ["1e-5", "1e-7", "1e-20", "1e-38"])
+def test_the_scale_of_a_reward_does_not_matter(factor, model):
+  direction = lambda z: z / np.linalg.norm(z)
+  small = prompt(model, "--reward", f"{factor} * x")
+  np.testing.assert_allclose(direction(small), direction(prompt(model, "--reward", "x")), atol=1e-5)
+  assert np.linalg.norm(small) > 1e-9
+
+
 # ---------------------------------- refusals -----------------------------------------------------
 
 
