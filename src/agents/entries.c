@@ -128,13 +128,18 @@ static int read_entry(Ops *ops, const SafeTensors *file, const Entry *e, int hal
   return status;
 }
 
-// a layer that the configuration does not have would be left out of its network
+// a layer of a network that the configuration does not have would be left out of it; tensors of no
+// network are for others to read
 static int check_known(const SafeTensors *file, const Entry *entries, int count) {
   for (int i = 0; i < safetensors_count(file); i++) {
     const char *name = safetensors_at(file, i)->name;
-    int known = !strncmp(name, "prompt.", 7);
-    for (int j = 0; j < count && !known; j++) known = !strcmp(name, entries[j].tensor.name);
-    if (!known) {
+    size_t network = strcspn(name, ".") + 1;
+    int of_ours = 0, known = 0;
+    for (int j = 0; j < count && !known; j++) {
+      of_ours |= !strncmp(name, entries[j].tensor.name, network);
+      known = !strcmp(name, entries[j].tensor.name);
+    }
+    if (of_ours && !known) {
       return bfm_fail(BFM_BAD_FILE, "tensor \"%s\" is not one of its configuration", name);
     }
   }

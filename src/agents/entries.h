@@ -35,7 +35,7 @@ typedef struct {
 int entries_write(Ops *ops, const Head *head, const Entry *entries, int count, int half,
                   const char *path);
 
-// to the device, where all are there in their shapes and finite, and no others but prompt states;
+// to the device, where all are there in their shapes and finite, and no others of their networks;
 // half: bfloat16 is as good
 int entries_read(Ops *ops, const SafeTensors *file, const Entry *entries, int count, int half);
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from safetensors import safe_open
-from safetensors.numpy import load_file
+from safetensors.numpy import load_file, save_file
 
 import bfm
 from bfm._lib import lib
@@ -343,6 +343,19 @@ def test_files_that_cannot_be_trusted(tmp_path):
       bfm.load(path)
   with pytest.raises(bfm.Error):
     make().save(tmp_path / "no" / "such" / "folder.safetensors")
+
+
+def test_tensors_of_no_network_are_for_others(tmp_path):
+  agent, path = make(), tmp_path / "model.safetensors"
+  agent.save(path)
+  with safe_open(path, "np") as file:
+    metadata = file.metadata()
+  notes = {"notes": np.ones(3, np.float32), "F_target.trunk.0.bias": np.ones(3, np.float32)}
+  save_file({**load_file(path), **notes}, path, metadata)
+  assert np.array_equal(bfm.load(path).prompt(goal=np.zeros(OBS)), agent.prompt(goal=np.zeros(OBS)))
+  save_file({**load_file(path), "F.trunk.9.bias": np.ones(3, np.float32)}, path, metadata)
+  with pytest.raises(bfm.Error, match="F.trunk.9.bias"):
+    bfm.load(path)
 
 
 def test_parameters_that_are_no_numbers_are_not_saved(tmp_path):
