@@ -254,12 +254,11 @@ int sim_reset(Sim *sim, const uint8_t *which) {
   return status;
 }
 
-// refuse what MuJoCo itself would call a bad state
-static int check_numbers(const char *what, const double *x, int n, int size) {
-  for (int64_t k = 0; x && k < (int64_t)n * size; k++) {
+int sim_check_numbers(const char *what, const double *x, int64_t n, int size) {
+  for (int64_t k = 0; x && k < n * size; k++) {
     if (!(fabs(x[k]) <= mjMAXVAL)) {
-      return bfm_fail(BFM_BAD_ARGUMENT, "%s[%d][%d] is %g, not within ±%g", what, (int)(k / size),
-                      (int)(k % size), x[k], mjMAXVAL);
+      return bfm_fail(BFM_BAD_ARGUMENT, "%s[%lld][%lld] is %g, not within ±%g", what,
+                      (long long)(k / size), (long long)(k % size), x[k], mjMAXVAL);
     }
   }
   return BFM_OK;
@@ -268,9 +267,9 @@ static int check_numbers(const char *what, const double *x, int n, int size) {
 int sim_set_state(Sim *sim, const double *qpos, const double *qvel, const double *act) {
   const mjModel *model = sim->world->model;
   if (!qpos) return bfm_fail(BFM_BAD_ARGUMENT, "a state needs qpos");
-  TRY(check_numbers("qpos", qpos, sim->n, model->nq));
-  TRY(check_numbers("qvel", qvel, sim->n, model->nv));
-  TRY(check_numbers("act", act, sim->n, model->na));
+  TRY(sim_check_numbers("qpos", qpos, sim->n, model->nq));
+  TRY(sim_check_numbers("qvel", qvel, sim->n, model->nv));
+  TRY(sim_check_numbers("act", act, sim->n, model->na));
 
   sim->qpos = qpos;
   sim->qvel = qvel;
@@ -296,7 +295,7 @@ void sim_state(Sim *sim, double *qpos, double *qvel, double *act) {
 }
 
 int sim_step(Sim *sim, const double *actions, SimRead read, void *context) {
-  TRY(check_numbers("action", actions, sim->n, sim->world->model->nu));
+  TRY(sim_check_numbers("action", actions, sim->n, sim->world->model->nu));
   sim->actions = actions;
   sim->read = read;
   sim->context = context;

@@ -21,6 +21,9 @@ void sim_seed(Sim *sim, uint64_t seed);
 // draw initial states; which [n]: those with a nonzero entry, NULL: all
 int sim_reset(Sim *sim, const uint8_t *which);
 
+// refuse numbers that MuJoCo itself would call bad, [n, size]; NULL has none
+int sim_check_numbers(const char *what, const double *x, int64_t n, int size);
+
 // states as float64: qpos [n, nq], qvel [n, nv], act [n, na]; NULL qvel and act are zeros.
 // Time, controls and warm start become zero; forces are those without actuation.
 int sim_set_state(Sim *sim, const double *qpos, const double *qvel, const double *act);

@@ -3,7 +3,6 @@
 
 #include "view/render.h"
 
-#include <math.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdio.h>
@@ -14,6 +13,7 @@
 
 #include "bfm.h"
 #include "core/newfile.h"
+#include "envs/sim.h"
 #include "view/gl.h"
 
 // ---------------------------------- errors of MuJoCo ---------------------------------------------
@@ -201,16 +201,6 @@ int render_write_png(const char *path, const uint8_t *rgb, int width, int height
   return status;
 }
 
-static int check_state(const double *qpos, int64_t state, int nq) {
-  for (int j = 0; j < nq; j++) {
-    double value = qpos[state * nq + j];
-    if (fabs(value) <= mjMAXVAL) continue;
-    return bfm_fail(BFM_BAD_ARGUMENT, "qpos[%lld][%d] is %g, not within ±%g", (long long)state, j,
-                    value, mjMAXVAL);
-  }
-  return BFM_OK;
-}
-
 int bfm_pictures(const char *name, int64_t count, const double *qpos, int columns, int width,
                  int height, const char *path) {
   if (count < 1 || columns < 1) {
@@ -229,7 +219,7 @@ int bfm_pictures(const char *name, int64_t count, const double *qpos, int column
   uint8_t *rgb = NULL;
   TRY(domain_find(&domain, name));
   int status = world_new(&world, domain);
-  for (int64_t i = 0; i < count && !status; i++) status = check_state(qpos, i, world->model->nq);
+  if (!status) status = sim_check_numbers("qpos", qpos, count, world->model->nq);
   if (!status) status = render_new(&render, world, width, height);
   if (!status && !(rgb = calloc((size_t)rows * height, (size_t)columns * width * 3))) {
     status = bfm_fail(BFM_NO_MEMORY, "no memory for %lld pictures", (long long)count);
