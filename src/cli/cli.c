@@ -5,6 +5,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "core/nearest.h"
 
@@ -20,6 +21,11 @@ int cli_fail(int status) {
 int cli_has_suffix(const char *path, const char *suffix) {
   size_t a = strlen(path), b = strlen(suffix);
   return a > b && !strcmp(path + a - b, suffix);
+}
+
+int cli_is_same(const char *a, const char *b) {
+  struct stat x, y;
+  return !stat(a, &x) && !stat(b, &y) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
 }
 
 void cli_print_json(const cJSON *value) {

@@ -39,6 +39,9 @@ int cli_fail(int status);
 // whether a file's name ends in ".png"
 int cli_has_suffix(const char *path, const char *suffix);
 
+// whether two paths name one file
+int cli_is_same(const char *a, const char *b);
+
 // a JSON value as one line, for programs
 void cli_print_json(const cJSON *value);
 

@@ -56,14 +56,9 @@ static double mebibytes(const char *path) {
   return stat(path, &info) ? 0 : (double)info.st_size / (1 << 20);
 }
 
-static int is_same(const char *a, const char *b) {
-  struct stat x, y;
-  return !stat(a, &x) && !stat(b, &y) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
-}
-
 static int run(const Arguments *a) {
   if (!a->path) return bfm_fail(BFM_BAD_ARGUMENT, "name the file to write: -o slim.safetensors");
-  if (is_same(a->model, a->path)) {
+  if (cli_is_same(a->model, a->path)) {
     return bfm_fail(BFM_BAD_ARGUMENT, "%s is the model itself: name another file to write",
                     a->path);
   }

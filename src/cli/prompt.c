@@ -71,7 +71,19 @@ static void print_z(const Arguments *a, bfm_agent *agent, const float *z, const 
          a->path ? ": " : "", a->path ? a->path : "");
 }
 
+// what was read is not to be written over
+static int check_path(const Arguments *a) {
+  const char *const read[] = {a->model, a->ask.demo, a->ask.goal};
+  for (int i = 0; i < 3 && a->path; i++) {
+    if (!read[i] || !cli_is_same(read[i], a->path)) continue;
+    return bfm_fail(BFM_BAD_ARGUMENT,
+                    "%s is what the prompt is made of: name another file to write", a->path);
+  }
+  return BFM_OK;
+}
+
 static int run(const Arguments *a) {
+  TRY(check_path(a));
   bfm_agent *agent;
   double start = seconds_now();
   char said[4096] = "";

@@ -128,6 +128,18 @@ def test_bad_prompts(flags, words, model):
   assert words in refused("prompt", model, *flags)
 
 
+def test_what_a_prompt_is_made_of_is_not_overwritten(model, folder, tmp_path):
+  goal, link = tmp_path / "goal.json", tmp_path / "link.json"
+  goal.write_text('{"qpos": [0, 0]}')
+  link.symlink_to(model)
+  for path, output, flags in ((model, model, ["--task", "easy"]), (model, link, ["--task", "easy"]),
+                              (goal, goal, ["--goal", goal]),
+                              (folder / "data.h5", folder / "data.h5", ["--demo", folder / "data.h5"])):
+    before = path.read_bytes()
+    assert f"{output} is what the prompt is made of" in refused("prompt", model, *flags, "-o", output)
+    assert path.read_bytes() == before
+
+
 @pytest.mark.parametrize("text, words", [
     ('{"qpos": [0]}', "qpos"), ('{"obs": [0, 0, 0]}', "obs"), ('{"qpos": [0, "a"]}', "qpos"),
     ('{"speed": 1}', "qpos"), ("[1, 2]", "JSON"), ("", "JSON"), ('{"z": [1]}', 'not "z"'),
