@@ -68,7 +68,13 @@ void ask_given(const Ask *ask, const char **name, const char **text) {
 
 int ask_check(const Ask *ask) {
   int given = !!ask->reward + !!ask->task + !!ask->goal + !!ask->demo + !!ask->z;
-  if (given == 1) return BFM_OK;
+  if (given == 1 && (ask->softmax == 0 || ask->reward || ask->task)) return BFM_OK;
+  if (given == 1) {
+    return bfm_fail(BFM_BAD_ARGUMENT, "--softmax weighs rewards, of which --%s has none",
+                    ask->goal   ? "goal"
+                    : ask->demo ? "demo"
+                                : "z");
+  }
   return bfm_fail(BFM_BAD_ARGUMENT,
                   "say what to do by one of --reward, --task, --goal, --demo, --z%s",
                   given ? ", not by several" : "");

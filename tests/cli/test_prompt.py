@@ -121,6 +121,8 @@ def test_the_scale_of_a_reward_does_not_matter(factor, model):
     (["--goal", "x = 1e300"], "goal \"x = 1e300\": it is too far"),
     (["--z", ""], "a file to read needs a name"), (["--demo", "nowhere.h5"], "nowhere.h5"),
     (["--z", "nowhere.json"], "nowhere.json"), ([], "--reward"),
+    (["--goal", "x = 0", "--softmax", "1"], "--softmax weighs rewards, of which --goal has none"),
+    (["--z", "z.json", "--softmax", "1"], "of which --z has none"),
     (["--reward", "x", "--task", "easy"], "several"), (["--reward", "x", "--softmax", "0"], "softmax"),
     (["--reward", "1e39 + x"], "the reward is 1e+39 in a prompt state"),
     (["--reward", "1e30 + x"], "e+30, above 1e18: scale the reward down")])
