@@ -63,10 +63,10 @@ int bfm_agent_prompt_kept(bfm_agent *a, int replica, const char *path, float *z)
   int found = 0;
   TRY(agent_check_replica(a, replica));
   TRY(json_read(&kept, path));
-  int status = json_floats(kept, path, "z", a->d, z, &found);
+  int status = check_maker(a, replica, kept, path);
+  if (!status) status = json_floats(kept, path, "z", a->d, z, &found);
   if (!status && !found) status = bfm_fail(BFM_BAD_ARGUMENT, "%s has no \"z\"", path);
   if (!status && (status = agent_check_z(z, a->d))) bfm_fail_prefix(status, "%s: ", path);
-  if (!status) status = check_maker(a, replica, kept, path);
   cJSON_Delete(kept);
   return status;
 }

@@ -158,6 +158,8 @@ def test_goals_of_other_dimensions(text, words, model, tmp_path):
 
 @pytest.mark.parametrize("change, words", [
     ({"env": "walker"}, "a prompt for walker, the model is one of point_mass"),
+    ({"env": "walker", "z": [1] * 7}, "a prompt for walker"),
+    ({"fingerprint": "0", "z": [1] * 7}, "for another model"),
     ({"z": [1e99] * 8}, '"z" has 1e+99 at 0'), ({"z": [1] * 7}, "must be 8 numbers, not 7"),
     ({"z": [1e20] * 8}, "z has the norm 2.83e+20"), ({"z": "a"}, "must be an array of 8 numbers"),
     ({"fingerprint": 3}, "for another model")])
