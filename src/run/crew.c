@@ -128,8 +128,23 @@ static int add_agents(Crew *c) {
                                                       : add_agent(c, kind->name, task);
 }
 
+// options that would say nothing to who acts were meant for another
+static int check_options(const CrewKind *kind, const CollectOptions *options) {
+  if (*options->model && (!kind->policies || kind->levels)) {
+    return bfm_fail(BFM_BAD_ARGUMENT, "model is \"%s\", but %s acts: --model is for --with policy",
+                    options->model, kind->name);
+  }
+  if (options->hold > 1 && (kind->learners || kind->policies)) {
+    return bfm_fail(BFM_BAD_ARGUMENT,
+                    "hold is %" PRId64 ", but %s acts: --hold is for --with random", options->hold,
+                    kind->name);
+  }
+  return BFM_OK;
+}
+
 int crew_choose(Crew *c, const char *env_name, CollectOptions *options, int envs_given) {
   *c = (Crew){.kind = &crew_kinds[options->with], .env_name = env_name, .options = options};
+  TRY(check_options(c->kind, options));
   if (c->kind->levels) TRY(d4rl_check(env_name, options->task, c->kind->name));
   TRY(add_agents(c));
   if (!envs_given && options->envs > c->agents) options->envs -= options->envs % c->agents;

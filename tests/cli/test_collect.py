@@ -184,6 +184,9 @@ def test_a_killed_collector_loses_the_last_seconds_only(tmp_path):
     (["walker", "--with", "td3", "--task", "-1e39", "--device", "cpu"], 'of "-1e39" is -1e+39'),
     (["walker", "--with", "policy"], "name the policy"),
     (["walker", "--with", "policy", "--model", "a.safetensors,"], "one comma between"),
+    (["walker", "--model", "a.safetensors"], "but random acts: --model is for --with policy"),
+    (["hopper", "--with", "d4rl-medium", "--model", "a.safetensors"], "but d4rl-medium acts"),
+    (["walker", "--with", "mood", "--hold", "20"], "hold is 20, but mood acts"),
 ])
 def test_refusals_leave_nothing(arguments, part, tmp_path):
   assert part in refused("collect", *arguments, "-o", tmp_path / "data.h5")
