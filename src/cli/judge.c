@@ -65,6 +65,18 @@ void judge_free(Judge *j) {
   free(j->models);
 }
 
+// models that no tasks were named for are compared on those of the first
+static int check_tasks(const Judge *j, const char *list) {
+  TaskList own;
+  TRY(tasklist_parse(&own, j->env, list));
+  int same = own.count == j->tasks.count;
+  for (int t = 0; t < own.count && same; t++) same = !strcmp(own.text[t], j->tasks.text[t]);
+  tasklist_free(&own);
+  if (same) return BFM_OK;
+  return bfm_fail(BFM_BAD_ARGUMENT, "%s and %s are not for the same tasks: name some, --tasks all",
+                  j->models[0], j->models[j->now]);
+}
+
 int judge_take_env(Judge *j, const char *env, const char *list) {
   const char *path = j->models[j->now];
   if (!*env) return bfm_fail(BFM_BAD_ARGUMENT, "%s does not say of which domain it is", path);
@@ -72,7 +84,7 @@ int judge_take_env(Judge *j, const char *env, const char *list) {
     return bfm_fail(BFM_BAD_ARGUMENT, "%s is of %s and %s of %s: one domain at a time",
                     j->models[0], j->env, path, env);
   }
-  if (j->now) return BFM_OK;
+  if (j->now) return j->list ? BFM_OK : check_tasks(j, list);
   snprintf(j->env, sizeof j->env, "%s", env);
   return tasklist_parse(&j->tasks, env, j->list ? j->list : list);
 }

@@ -75,6 +75,13 @@ def test_policies_of_one_task(models, tmp_path):
   found = lines(models[0], policy, *SHORT, "--tasks", "x, y")
   assert [(line["model"], line["task"]) for line in found] == [
       (str(path), task) for path in (models[0], policy) for task in ("x", "y")]
+  assert len(lines(policy, policy, *SHORT)) == 2
+  process = run("collect", "point_mass", "--with", "td3", "--task", "x", "--steps", 200, "--envs", 4,
+                "--hidden", 16, "--batch", 16, "-o", tmp_path / "x.h5")
+  assert process.returncode == 0, process.stderr
+  for other in (tmp_path / "x.policy.safetensors", models[0]):
+    sentence = refused("eval", policy, other, *SHORT)
+    assert f"{policy} and {other} are not for the same tasks" in sentence
   assert "takes no --es" in refused("eval", policy, *SHORT, "--es", 4)
   assert "--softmax" in refused("eval", policy, *SHORT, "--softmax", 1)
 
