@@ -13,6 +13,7 @@
 #include "agents/agent.h"
 #include "core/json.h"
 #include "data/hdf5.h"
+#include "data/pieces.h"
 #include "envs/domain.h"
 #include "run/recipes.h"
 
@@ -405,8 +406,10 @@ static int make_watch(Training *t) {
 
 // the bits of a run are those of its data: a resume on other data is refused
 static int take_data(Training *t, const Dataset *data, cJSON *record) {
+  Piece *pieces;
+  TRY(pieces_of(data, &pieces, &t->episodes));
+  free(pieces);
   t->transitions = data->count;
-  t->episodes = data->episodes;
   uint32_t checksum = checksum_of(data);
   if (t->plan.resume && checksum != cJSON_GetObjectItem(record, "checksum")->valuedouble) {
     return bfm_fail(BFM_BAD_ARGUMENT, "the data is not that of the run in %s, or not in its order",

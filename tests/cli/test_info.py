@@ -39,6 +39,8 @@ def test_pieces_of_an_episode_are_one(tmp_path):
   assert said["episodes"] == 4
   assert said["ranges"]["lengths"] == {"min": 4, "max": 8, "mean": 5}
   assert said["ranges"]["returns"] == {"min": 22, "max": 70, "mean": 47.5}
+  process = run("train", path, *TINY, "--steps", 1, "-o", tmp_path / "run")
+  assert "20 transitions in 4 episodes" in process.stdout, process
 
   # an episode is kept or left whole, or cut in the order of its steps
   for seed in range(6):
