@@ -177,6 +177,8 @@ def test_a_killed_collector_loses_the_last_seconds_only(tmp_path):
     (["wlaker"], "wlaker"),
     ([], "name an environment"),
     (["walker", "--task", "torso.zz.z"], "torso.zz.z"),
+    (["walker", "--task", "sped"], "did you mean 'speed'?"),
+    (["walker", "--task", "stnad"], "did you mean the task stand?"),
     (["walker", "--with", "magic"], "with is \"magic\""),
     (["walker", "--envs", "0"], "envs is 0"),
     (["walker", "--device", "tpu"], "device 'tpu' is not auto, cpu, cuda or cuda:n"),
