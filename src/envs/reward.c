@@ -685,7 +685,8 @@ static const struct {
 static const struct {
   const char *text, *here;
 } foreign[] = {
-    {"**", "^"}, {"=", "=="}, {"&", "&&"}, {"|", "||"}, {"and", "&&"}, {"or", "||"},
+    {"**", "^"}, {"=>", ">="}, {"=<", "<="},  {"=", "=="},
+    {"&", "&&"}, {"|", "||"},  {"and", "&&"}, {"or", "||"},
 };
 
 static int fail_foreign(Compiler *c) {

@@ -299,6 +299,8 @@ static void test_errors_point(void **state) {
       {"tolerance_linear(torso.z, 0, 1, 1, 1)", 1, "not in [0, 1)"},
       {"0 < torso.z < 1", 13, "two comparisons in a row"},
       {"torso.z = 1", 9, "'=' is written '=='"},
+      {"torso.z => 1", 9, "'=>' is written '>='"},
+      {"torso.z =< 1", 9, "'=<' is written '<='"},
       {"2 ** 3", 3, "'**' is written '^'"},
       {"1 and 2", 3, "'and' is written '&&'"},
       {"1 & 2", 3, "'&' is written '&&'"},
