@@ -171,6 +171,14 @@ int gl_new(GlContext **out, int width, int height) {
   static pthread_once_t once = PTHREAD_ONCE_INIT;
   pthread_once(&once, choose);
   *out = NULL;
+  const char *chosen = getenv("BFM_GL");
+  if (!backend && chosen && *chosen) {
+    return bfm_fail(
+        BFM_UNAVAILABLE,
+        "BFM_GL is \"%.64s\", but must be osmesa (OSMesa, Debian: libosmesa6) or egl (EGL on a "
+        "GPU), whichever is here",
+        chosen);
+  }
   if (!backend) {
     return bfm_fail(BFM_UNAVAILABLE,
                     "pictures need libOSMesa (Debian: libosmesa6), or EGL on a GPU, and neither is "

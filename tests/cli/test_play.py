@@ -137,7 +137,7 @@ def test_without_opengl(model, tmp_path):
   environment = {**os.environ, "BFM_GL": "none"}
   sentence = refused("play", model, "--task", "easy", *SMALL, "-o", tmp_path / "a.png",
                      env=environment)
-  assert "OSMesa" in sentence and not os.listdir(tmp_path)
+  assert "OSMesa" in sentence and 'BFM_GL is "none"' in sentence and not os.listdir(tmp_path)
   assert run("prompt", model, "--task", "easy", env=environment).returncode == 0
 
 
