@@ -286,7 +286,10 @@ void writer_abandon(Writer *w) {
 static int create(Writer *w, int64_t planned, const Note *notes, int note_count) {
   struct stat info;
   NewFile file;
-  if (!lstat(w->path, &info)) return bfm_fail(BFM_IO, "%s is there already", w->path);
+  if (!lstat(w->path, &info)) {
+    return bfm_fail(BFM_IO, "%s is there already%s", w->path,
+                    S_ISREG(info.st_mode) ? ": --resume goes on with it" : "");
+  }
   TRY(newfile_open(&file, w->path));
   int status = make_file(w, &file, planned, notes, note_count);
   if (!status) return newfile_commit_new(&file);
