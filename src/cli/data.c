@@ -98,9 +98,9 @@ static int run(const Arguments *a) {
     nearest_try(&nearest, actions[i].name);
     if (!strcmp(nearest.word, actions[i].name)) action = &actions[i];
   }
-  if (!action && nearest.best) {
-    return bfm_fail(BFM_BAD_ARGUMENT, "there is no \"data %.64s\"; did you mean %s?", nearest.word,
-                    nearest.best);
+  if (!action && a->word_count) {
+    return bfm_fail(BFM_BAD_ARGUMENT, "there is no \"data %.64s\"%s", nearest.word,
+                    nearest_say(&nearest, ": say merge, subsample or convert"));
   }
   if (!action) return bfm_fail(BFM_BAD_ARGUMENT, "say what to do: merge, subsample or convert");
   int count = a->word_count - 1;

@@ -48,6 +48,8 @@ def test_version():
     (["bench", "setp"], "did you mean step?"),
     (["bench", "nonsense"], "bfm bench step"),
     (["info"], "name a file"),
+    (["data"], "say what to do: merge, subsample or convert"),
+    (["data", "xyzzy", "x.h5"], 'no "data xyzzy": say merge, subsample or convert'),
 ])
 def test_refusals_are_one_sentence(arguments, part, tmp_path):
   assert part in refused(*arguments, cwd=tmp_path)
