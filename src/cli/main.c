@@ -72,7 +72,7 @@ static int run_command(const Command *command, int argc, char **argv) {
 }
 
 static int help(int argc, char **argv) {
-  if (argc < 2 || !strcmp(argv[1], "help")) {
+  if (argc < 2 || !strcmp(argv[1], "help") || !strcmp(argv[1], "--help")) {
     print_help(stdout);
     return BFM_OK;
   }

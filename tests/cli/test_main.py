@@ -9,7 +9,7 @@ def test_help_names_every_command_and_an_example():
   text = run("--help").stdout
   for word in ("train", "info", "bench", "bfm train data.h5"):
     assert word in text
-  assert run("help").stdout == run("help", "help").stdout == text
+  assert run("help").stdout == run("help", "help").stdout == run("help", "--help").stdout == text
 
 
 def test_help_of_a_command_lists_the_options_of_the_agent():
