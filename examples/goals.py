@@ -6,6 +6,8 @@ import numpy as np
 
 SHOWN, NEAR = 6, 0.05  # goals in the table; m
 
+if len(sys.argv) < 2:
+  sys.exit(__doc__)
 model = bfm.load(sys.argv[1], threads=1)
 steps = int(sys.argv[2]) if len(sys.argv) > 2 else 500
 goals = np.random.default_rng(0).uniform(-0.2, 0.2, (64, 2))

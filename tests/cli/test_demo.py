@@ -2,6 +2,7 @@
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,13 @@ def test_the_example_in_c_controls_a_walker(tmp_path):
   assert reward == "torso.z > 1.2" and int(rest.split()[0]) > 200
   process = subprocess.run([example, "nothing.safetensors"], cwd=ROOT, capture_output=True, text=True)
   assert process.returncode == 1 and process.stderr.count("\n") == 1
+
+
+def test_the_example_in_python_says_what_it_wants():
+  process = subprocess.run([sys.executable, ROOT / "examples" / "goals.py"], capture_output=True,
+                           text=True, env={**os.environ, "PYTHONPATH": str(ROOT / "python")})
+  assert process.returncode == 1 and "goals.py MODEL" in process.stderr, process.stderr
+  assert "Traceback" not in process.stderr
 
 
 def test_its_grammar():
