@@ -45,6 +45,14 @@ def test_commands_have_the_options_they_are_shown_with():
   assert shown > 100
 
 
+def test_commands_can_be_typed_as_they_are_shown():
+  """What a command is for stands after a #."""
+  for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/*.md")]:
+    shown = re.findall(r"^    ((?:(?:build/)?bfm|make|tests/\S+)(?: .*)?)$", page.read_text(), re.M)
+    for line in shown:
+      assert not re.search(r"\S  +[^# ]", line), f"{page}: {line}"
+
+
 def test_the_page_beside_the_paper_names_the_source():
   page = (ROOT / "docs/code.md").read_text()
   files = [path for path in ROOT.glob("src/*/*") if path.suffix in (".c", ".h", ".cu")]
