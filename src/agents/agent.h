@@ -141,6 +141,9 @@ int agent_check_z(const float *z, int64_t d);  // that it can be normalized
 
 // states.c
 void agent_free_states(bfm_agent *agent);
+#define AGENT_NO_ENV                                                                          \
+  "does not say of which domain it is: its data did not, or it is the state of a run, whose " \
+  "models do"
 int agent_open_world(bfm_agent *agent, const struct World **world);  // of its domain
 // rewards of the prompt states by a task's name or an expression
 int agent_prompt_rewards(bfm_agent *agent, const char *text, float *rewards);

@@ -41,7 +41,7 @@ int agent_open_world(bfm_agent *a, const World **world) {
   PromptStates *p = &a->prompt;
   const Domain *domain;
   if (!p->world) {
-    if (!*p->env) return bfm_fail(BFM_BAD_ARGUMENT, "the model does not say of which domain it is");
+    if (!*p->env) return bfm_fail(BFM_BAD_ARGUMENT, "the model " AGENT_NO_ENV);
     TRY(domain_find(&domain, p->env));
     TRY(world_new(&p->world, domain));
   }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agents/agent.h"
 #include "agents/config.h"
 
 #define AT(field) offsetof(Judge, options.field)
@@ -79,7 +80,7 @@ static int check_tasks(const Judge *j, const char *list) {
 
 int judge_take_env(Judge *j, const char *env, const char *list) {
   const char *path = j->models[j->now];
-  if (!*env) return bfm_fail(BFM_BAD_ARGUMENT, "%s does not say of which domain it is", path);
+  if (!*env) return bfm_fail(BFM_BAD_ARGUMENT, "%s " AGENT_NO_ENV, path);
   if (j->now && strcmp(j->env, env)) {
     return bfm_fail(BFM_BAD_ARGUMENT, "%s is of %s and %s of %s: one domain at a time",
                     j->models[0], j->env, path, env);

@@ -146,6 +146,9 @@ def test_refusals(model, tmp_path):
   assert "a.gif" in refused("play", model, "--task", "easy", "-o", tmp_path / "a.gif")
   assert "--reward" in refused("play", model, "-o", tmp_path / "a.png")
   assert "easy" in refused("play", model, "--task", "eesy", "-o", tmp_path / "a.png")
+  state = model.parent / "state.safetensors"
+  assert "the state of a run, whose models do" in refused("play", state, "--task", "easy", "-o",
+                                                          tmp_path / "a.png")
   # before an episode that would take its time
   long = ["play", model, "--task", "easy", "--steps", 1000000]
   assert "6 pictures of 4000 pixels do not fit" in refused(*long, "--width", 4000, "--pictures", 6,
