@@ -226,19 +226,19 @@ static int train(const Run *r, Trained *done) {
 
 // ---------------------------------- the ledger ---------------------------------------------------
 
-// a line a seed and es, from the evaluation of the last step
-static cJSON *ledger_line(const Run *r, const EvalLog *evals, int64_t seed, int64_t es) {
+// a line a seed and es, from the evaluation of the last step, which begins with its first task
+static cJSON *ledger_line(const Run *r, const EvalLog *evals, const EvalLine *first) {
   cJSON *line = cJSON_CreateObject();
   cJSON_AddStringToObject(line, "run", r->cell->run);
   cJSON_AddStringToObject(line, "more", r->more);
-  cJSON_AddNumberToObject(line, "seed", (double)seed);
+  cJSON_AddNumberToObject(line, "seed", (double)first->seed);
   cJSON_AddNumberToObject(line, "steps", (double)r->steps);
-  cJSON_AddNumberToObject(line, "es", (double)es);
-  cJSON_AddNumberToObject(line, "episodes", (double)r->episodes);
+  cJSON_AddNumberToObject(line, "es", (double)first->es);
+  cJSON_AddNumberToObject(line, "episodes", (double)first->episodes);
   cJSON *returns = cJSON_AddObjectToObject(line, "returns");
   for (int i = 0; i < evals->count; i++) {
     const EvalLine *l = &evals->lines[i];
-    if (l->step != r->steps || l->seed != seed || l->es != es) continue;
+    if (l->step != r->steps || l->seed != first->seed || l->es != first->es) continue;
     cJSON_AddNumberToObject(returns, l->task, l->mean);
   }
   return line;
@@ -258,7 +258,7 @@ static int write_lines(const Run *r, const Trained *done) {
         first = m->step != l->step || m->seed != l->seed || m->es != l->es;
       }
       if (!first) continue;
-      cJSON *line = ledger_line(r, &evals, seed, l->es);
+      cJSON *line = ledger_line(r, &evals, l);
       cJSON_AddNumberToObject(line, "transitions", (double)done->transitions);
       cJSON_AddNumberToObject(line, "seconds", round(1e3 * done->seconds) / 1e3);
       cJSON_AddStringToObject(line, "device", done->device);

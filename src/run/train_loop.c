@@ -157,11 +157,13 @@ static int serve(Training *t, int64_t step) {
   return watch_begin(t->watch, t->agent);
 }
 
-// an evaluation that a stopped run had no time to begin
+// an evaluation that a stopped run had no time to begin, or in more episodes than it has
 static int catch_up(Training *t, int64_t step) {
   const TrainSettings *s = &t->settings;
   if (!t->watch || !step || (!is_due(step, s->eval_every) && step != s->steps)) return BFM_OK;
-  return watch_knows(t->watch, step) ? BFM_OK : watch_begin(t->watch, t->agent);
+  if (watch_knows(t->watch, step)) return BFM_OK;
+  TRY(watch_forget(t->watch, step - 1));
+  return watch_begin(t->watch, t->agent);
 }
 
 static int stopped(const Training *t) { return t->plan.stop && *t->plan.stop; }

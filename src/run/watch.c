@@ -326,7 +326,11 @@ int watch_begin(Watch *w, bfm_agent *agent) {
 
 int watch_knows(const Watch *w, int64_t step) {
   if (w->running) return w->step >= step;
-  return !isnan(evals_score(&w->evals, step, w->plan.seed));
+  for (int i = 0; i < w->evals.count; i++) {
+    const EvalLine *l = &w->evals.lines[i];
+    if (l->step == step && l->episodes >= w->plan.episodes) return 1;
+  }
+  return 0;
 }
 
 void watch_note(Watch *w, char *out, size_t size) {

@@ -44,7 +44,7 @@ int watch_begin(Watch *watch, bfm_agent *agent);
 // wait until all is evaluated; the status of what was under way
 int watch_wait(Watch *watch);
 
-// whether this step was evaluated, or is under way
+// whether this step was evaluated, in as many episodes, or is under way
 int watch_knows(const Watch *watch, int64_t step);
 
 // forget what was found after this step

@@ -77,6 +77,20 @@ def test_more_seeds_add_those_missing(done, tmp_path):
   assert {x["seed"] for x in ledger(tmp_path / "more") if "fb-aw " in x["run"]} == {0, 1, 2}
 
 
+def test_more_episodes_are_evaluated_and_not_only_said(done, tmp_path):
+  folder = tmp_path / "more"
+  shutil.copytree(done, folder)
+  before = returns(ledger(folder))
+  paper(folder, "run", "first", *TINY, "--seeds", 2, "--filter", "FB-AW", "--episodes", 5)
+  fresh = ledger(folder)[len(before):]
+  assert len(fresh) == 4 and {x["episodes"] for x in fresh} == {5}
+  for key, values in returns(fresh).items():
+    assert values != before[key]
+  runs = list((folder / "runs").glob("*fb-aw-*"))
+  evals = [json.loads(x) for x in (runs[0] / "eval.jsonl").read_text().splitlines()]
+  assert {x["episodes"] for x in evals} == {5} and len(evals) == 2 * 2 * len(TASKS)
+
+
 @pytest.mark.parametrize("end, wait", [(signal.SIGINT, "pending.0*"), (signal.SIGKILL, "best.1*")])
 def test_a_table_that_was_cut_goes_on_and_loses_nothing(end, wait, done, tmp_path):
   command = [BFM, "paper", "run", "first", *TINY, "--seeds", "2", *map(str, places(tmp_path))]
