@@ -15,6 +15,7 @@
 #include <zlib.h>
 
 #include "agents/agent.h"
+#include "agents/config.h"
 #include "data/hdf5.h"
 #include "data/writer.h"
 #include "run/collect.h"
@@ -132,20 +133,36 @@ typedef struct {
   char data[PATH_MAX - 256], folder[PATH_MAX - 256];
 } Run;
 
-// options beside the table's, as the ledger notes them: not where it ran, nor its seeds
+static const cJSON *next_by_name(const cJSON *options, const char *name) {
+  const cJSON *item, *next = NULL;
+  cJSON_ArrayForEach(item, options) {
+    if (strcmp(item->string, name) <= 0) continue;
+    if (!next || strcmp(item->string, next->string) < 0) next = item;
+  }
+  return next;
+}
+
+// options beside the table's, as the ledger notes them: not where it ran, nor its seeds. The same
+// ones are the same text, whatever their order and however their numbers are typed
 static void describe_more(const cJSON *options, char *out, size_t size) {
   static const char *const left_out[] = {"device", "threads", "seed", "seeds"};
   *out = 0;
-  const cJSON *item;
-  cJSON_ArrayForEach(item, options) {
-    int skip = 0;
+  const cJSON *item = NULL;
+  while ((item = next_by_name(options, item ? item->string : ""))) {
+    int skip = !cJSON_IsString(item);
     for (size_t i = 0; i < sizeof left_out / sizeof *left_out; i++) {
       skip |= !strcmp(left_out[i], item->string);
     }
-    size_t at = strlen(out);
-    if (!skip && cJSON_IsString(item)) {
-      snprintf(out + at, size - at, "%s%s=%s", at ? " " : "", item->string, item->valuestring);
+    if (skip) continue;
+    Config config;
+    char value[OPTION_TEXT_SIZE];
+    snprintf(value, sizeof value, "%s", item->valuestring);
+    const Option *option = options_find(agent_options, item->string);
+    if (option && !options_set(agent_options, &config, item->string, value)) {
+      options_get(option, &config, value, sizeof value);
     }
+    size_t at = strlen(out);
+    snprintf(out + at, size - at, "%s%s=%s", at ? " " : "", item->string, value);
   }
 }
 

@@ -70,6 +70,15 @@ def test_what_is_done_is_not_done_again(done):
   assert (done / "results" / "ledger.jsonl").read_bytes() == before
 
 
+def test_the_same_options_are_known_in_any_order(done):
+  before = (done / "results" / "ledger.jsonl").read_bytes()
+  pairs = [TINY[i:i + 2] for i in range(0, len(TINY), 2)]
+  other = [word for pair in reversed(pairs) for word in pair]
+  said = paper(done, "run", "first", *other, "--batch", "0.016k", "--seeds", 2)
+  assert said.count("done ") == 3 and "train" not in said
+  assert (done / "results" / "ledger.jsonl").read_bytes() == before
+
+
 def test_more_seeds_add_those_missing(done, tmp_path):
   shutil.copytree(done, tmp_path / "more")
   said = paper(tmp_path / "more", "run", "first", *TINY, "--seeds", 3, "--filter", "FB-AW")
