@@ -303,6 +303,11 @@ static int run_cell(const PaperPlan *plan, const PaperCell *cell) {
            .steps = s->steps ? s->steps : table->steps,
            .episodes = s->episodes ? s->episodes : table->episodes};
   cJSON *more = cJSON_Parse(plan->options ? plan->options : "{}");
+  if (s->eval_steps) {
+    char steps[32];
+    snprintf(steps, sizeof steps, "%" PRId64, s->eval_steps);
+    cJSON_AddStringToObject(more, "eval-steps", steps);
+  }
   describe_more(more, r.more, sizeof r.more);
   cJSON_Delete(more);
 

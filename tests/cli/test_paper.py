@@ -100,6 +100,18 @@ def test_more_episodes_are_evaluated_and_not_only_said(done, tmp_path):
   assert {x["episodes"] for x in evals} == {5} and len(evals) == 2 * 2 * len(TASKS)
 
 
+def test_returns_of_shorter_episodes_are_others(done, tmp_path):
+  folder = tmp_path / "longer"
+  shutil.copytree(done, folder)
+  before = ledger(folder)
+  assert all("eval-steps=5" in x["more"] for x in before)
+  paper(folder, "run", "first", *TINY, "--seeds", 2, "--filter", "FB-AW", "--eval-steps", 10)
+  fresh = ledger(folder)[len(before):]
+  assert len(fresh) == 4 and all("eval-steps=10" in x["more"] for x in fresh)
+  for key, values in returns(fresh).items():
+    assert values != returns(before)[key]
+
+
 @pytest.mark.parametrize("end, wait", [(signal.SIGINT, "pending.0*"), (signal.SIGKILL, "best.1*")])
 def test_a_table_that_was_cut_goes_on_and_loses_nothing(end, wait, done, tmp_path):
   command = [BFM, "paper", "run", "first", *TINY, "--seeds", "2", *map(str, places(tmp_path))]
