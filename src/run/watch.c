@@ -99,13 +99,33 @@ static int keep_best(Watch *w) {
 
 // ---------------------------------- what was found -----------------------------------------------
 
+static int has_task(const TaskList *tasks, const char *name) {
+  for (int i = 0; i < tasks->count; i++) {
+    if (!strcmp(tasks->text[i], name)) return 1;
+  }
+  return 0;
+}
+
+// whether a score is of the tasks, and with the es, that a resumed run may have been given anew
+static int is_comparable(const Watch *w, int64_t step, int64_t seed) {
+  int64_t es = w->plan.es[w->plan.es_count - 1];
+  int found = 0;
+  for (int i = 0; i < w->evals.count; i++) {
+    const EvalLine *l = &w->evals.lines[i];
+    if (l->step != step || l->seed != seed || l->es < es) continue;
+    if (l->es > es || !has_task(&w->tasks, l->task)) return 0;
+    found++;
+  }
+  return found == w->tasks.count;
+}
+
 static void forget_best(Watch *w) {
   for (int r = 0; r < w->plan.replicas; r++) {
     w->best[r] = -INFINITY;
     for (int i = 0; i < w->evals.count; i++) {
-      int64_t seed = w->plan.seed + r;
-      if (w->evals.lines[i].seed != seed) continue;
-      w->best[r] = fmax(w->best[r], evals_score(&w->evals, w->evals.lines[i].step, seed));
+      int64_t seed = w->plan.seed + r, step = w->evals.lines[i].step;
+      if (w->evals.lines[i].seed != seed || !is_comparable(w, step, seed)) continue;
+      w->best[r] = fmax(w->best[r], evals_score(&w->evals, step, seed));
     }
   }
 }

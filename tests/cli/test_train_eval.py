@@ -71,6 +71,21 @@ def test_the_best_model_is_kept(watched):
     assert score(evals, best, replica) == max(scores)
 
 
+@pytest.mark.parametrize("before, after", [
+    (["--eval-tasks", "x + 100"], ["--eval-tasks", "x"]),
+    (["--eval-tasks", "x, y + 100"], ["--eval-tasks", "x"]),
+    (["--eval-tasks", "x + 100", "--eval-es", "on"], ["--eval-tasks", "x", "--eval-es", "off"])])
+def test_the_best_model_is_one_of_those_asked_for_the_same(before, after, point_mass, tmp_path):
+  train(point_mass, tmp_path / "run", "--steps", 20, *EVAL, *before)
+  process = run("train", "--resume", "--steps", 60, "-o", tmp_path / "run", *after)
+  assert process.returncode == 0, process.stderr
+  evals = [e for e in lines(tmp_path / "run" / "eval.jsonl") if e["step"] > 20]
+  most = max(e["es"] for e in evals)
+  scores = {e["step"]: e["mean"] for e in evals if e["es"] == most}
+  with safe_open(tmp_path / "run" / "best.safetensors", "np") as file:
+    assert scores.get(int(file.metadata()["step"])) == max(scores.values())
+
+
 def test_losses_and_rates_are_logged(watched):
   log = lines(watched / "log.jsonl")
   assert [line["step"] for line in log] == [10, 20, 30, 40, 50]
