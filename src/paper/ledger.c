@@ -41,6 +41,8 @@ static int parse_line(const cJSON *item, LedgerLine *line) {
     good = good && cJSON_IsNumber(number);
     if (good) *numbers[i].to = (int64_t)number->valuedouble;
   }
+  const cJSON *transitions = cJSON_GetObjectItem(item, "transitions");
+  line->transitions = cJSON_IsNumber(transitions) ? (int64_t)transitions->valuedouble : 0;
   return good;
 }
 

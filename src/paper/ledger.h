@@ -13,6 +13,7 @@
 typedef struct {
   const char *run, *more;  // what was run, and with which options beside the table's
   int64_t seed, steps, es, episodes;
+  int64_t transitions;   // of the data, 0: not said
   const cJSON *returns;  // task: mean
 } LedgerLine;
 

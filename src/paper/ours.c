@@ -13,10 +13,11 @@ static int is_ours(const LedgerLine *line, const PaperCell *cell) {
 }
 
 static int is_same_run(const LedgerLine *a, const LedgerLine *b, const PaperCell *cell) {
-  return is_ours(a, cell) && is_ours(b, cell) && a->steps == b->steps && !strcmp(a->more, b->more);
+  return is_ours(a, cell) && is_ours(b, cell) && a->steps == b->steps &&
+         a->transitions == b->transitions && !strcmp(a->more, b->more);
 }
 
-// as many seeds as the ledger has of a line's run, made with its steps and options
+// as many seeds as the ledger has of a line's run, made with its steps, options and data
 static int seeds_of(const Ledger *ledger, const PaperCell *cell, const LedgerLine *line) {
   int count = 0;
   for (int i = 0; i < ledger->count; i++) {
@@ -31,11 +32,14 @@ static int seeds_of(const Ledger *ledger, const PaperCell *cell, const LedgerLin
   return count;
 }
 
-// the table's own options come first, then the most steps of all seeds together
+// the table's own options come first, then the most steps of all seeds together; where only the
+// data are others, the last
 static int is_better(const Ledger *ledger, const PaperCell *cell, const LedgerLine *a,
                      const LedgerLine *b) {
   if (!*a->more != !*b->more) return !*a->more;
-  return a->steps * seeds_of(ledger, cell, a) > b->steps * seeds_of(ledger, cell, b);
+  int64_t more = a->steps * seeds_of(ledger, cell, a) - b->steps * seeds_of(ledger, cell, b);
+  if (more) return more > 0;
+  return a->steps == b->steps && !strcmp(a->more, b->more);
 }
 
 static const LedgerLine *best_line(const Ledger *ledger, const PaperCell *cell) {
@@ -71,8 +75,7 @@ int paper_ours(const Ledger *ledger, const PaperCell *cell, const char *task, Pa
   double values[MAX_SEEDS];
   for (int i = 0; i < ledger->count; i++) {
     const LedgerLine *line = &ledger->lines[i];
-    if (!is_ours(line, cell) || line->steps != best->steps || strcmp(line->more, best->more))
-      continue;
+    if (!is_same_run(line, best, cell)) continue;
     double value = value_of(line, cell, task);
     if (isnan(value)) continue;
     // a seed that was done again counts as it was last

@@ -194,6 +194,28 @@ def test_ours_stand_beside_the_papers(tmp_path):
     assert (results / "mood.png").read_bytes().startswith(b"\x89PNG")
 
 
+def shown(results, lines):
+  """Ours of FB on D4RL's hopper, whose only task is run."""
+  (results / "paper").mkdir(parents=True, exist_ok=True)
+  shutil.copy(ROOT / "results" / "paper" / "d4rl.csv", results / "paper")
+  line = {"run": "hopper d4rl-medium algo=fb d=64", "more": "", "steps": 1000, "es": 0}
+  (results / "ledger.jsonl").write_text("".join(
+      json.dumps({**line, "seed": seed, "episodes": episodes, "transitions": transitions,
+                  "returns": {"run": 3254.572305 * score / 100 - 20.272305}}) + "\n"
+      for seed, episodes, transitions, score in lines))
+  text = run("paper", "show", "d4rl", "--filter", "hopper d4rl-medium FB", "--json",
+             "--results", results).stdout
+  ours, = [x for x in map(json.loads, text.splitlines()) if "ours" in x]
+  return ours["ours"], ours["ours_std"], ours["seeds"], ours["episodes"]
+
+
+def test_seeds_on_other_data_are_not_taken_together(tmp_path):
+  lines = [(seed, 10, 3000, 20) for seed in range(3)] + [(seed, 10, 4000, 60) for seed in range(2)]
+  assert shown(tmp_path, lines) == (20, 0, 3, 10)
+  assert shown(tmp_path, [*lines, (2, 10, 4000, 60)]) == (60, 0, 3, 10)
+  assert shown(tmp_path, [*lines, (3, 10, 3000, 40)]) == (25, 8.7, 4, 10)
+
+
 @pytest.mark.parametrize("table, cell, returns", [
     ("d4rl", "hopper d4rl-medium", {"run": 3234.3}),
     ("kitchen", "kitchen d4rl-mixed", {"partial": 0, "mixed": 4}),
