@@ -70,8 +70,8 @@ static double value_of(const LedgerLine *line, const PaperCell *cell, const char
 int paper_ours(const Ledger *ledger, const PaperCell *cell, const char *task, PaperOurs *ours) {
   const LedgerLine *best = best_line(ledger, cell);
   if (!best) return 0;
-  *ours = (PaperOurs){.steps = best->steps, .episodes = best->episodes, .more = best->more};
-  int64_t seeds[MAX_SEEDS];
+  *ours = (PaperOurs){.steps = best->steps, .episodes = INT64_MAX, .more = best->more};
+  int64_t seeds[MAX_SEEDS], episodes[MAX_SEEDS];
   double values[MAX_SEEDS];
   for (int i = 0; i < ledger->count; i++) {
     const LedgerLine *line = &ledger->lines[i];
@@ -85,10 +85,13 @@ int paper_ours(const Ledger *ledger, const PaperCell *cell, const char *task, Pa
     if (k == ours->seeds) ours->seeds++;
     seeds[k] = line->seed;
     values[k] = value;
-    if (line->episodes < ours->episodes) ours->episodes = line->episodes;
+    episodes[k] = line->episodes;
   }
   if (!ours->seeds) return 0;
-  for (int k = 0; k < ours->seeds; k++) ours->mean += values[k] / ours->seeds;
+  for (int k = 0; k < ours->seeds; k++) {
+    ours->mean += values[k] / ours->seeds;
+    if (episodes[k] < ours->episodes) ours->episodes = episodes[k];
+  }
   for (int k = 0; k < ours->seeds; k++) {
     ours->std += (values[k] - ours->mean) * (values[k] - ours->mean) / ours->seeds;
   }

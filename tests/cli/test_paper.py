@@ -216,6 +216,12 @@ def test_seeds_on_other_data_are_not_taken_together(tmp_path):
   assert shown(tmp_path, [*lines, (3, 10, 3000, 40)]) == (25, 8.7, 4, 10)
 
 
+def test_episodes_are_those_of_the_numbers_shown(tmp_path):
+  lines = [(0, 2, 3000, 20), (1, 2, 3000, 20)]
+  assert shown(tmp_path, [*lines, (0, 100, 3000, 60)]) == (40, 20, 2, 2)
+  assert shown(tmp_path, [*lines, (0, 100, 3000, 60), (1, 50, 3000, 60)]) == (60, 0, 2, 50)
+
+
 @pytest.mark.parametrize("table, cell, returns", [
     ("d4rl", "hopper d4rl-medium", {"run": 3234.3}),
     ("kitchen", "kitchen d4rl-mixed", {"partial": 0, "mixed": 4}),
