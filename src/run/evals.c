@@ -162,14 +162,26 @@ typedef struct {
   } curves[MAX_CURVES];
 } Curves;
 
-// the folder's own name, with es where a run has it on and off
+static const char *own_name(const char *folder) {
+  const char *slash = strrchr(folder, '/');
+  return slash && slash[1] ? slash + 1 : folder;
+}
+
+// the folder's own name; as it was given where another has the same
+static const char *name_run(const Curves *c, int run) {
+  const char *name = own_name(c->folders[run]);
+  for (int i = 0; i < c->count; i++) {
+    if (i != run && !strcmp(own_name(c->folders[i]), name)) return c->folders[run];
+  }
+  return name;
+}
+
+// the run's name, with es where a run has it on and off
 static void name_curve(Curves *c, int curve, int both) {
-  const char *folder = c->folders[c->curves[curve].run], *slash = strrchr(folder, '/');
+  const char *run = name_run(c, c->curves[curve].run);
   char *title = c->curves[curve].title;
   size_t size = sizeof c->curves[curve].title;
-  int at = c->count > 1 ? snprintf(title, size, "%s%s", slash && slash[1] ? slash + 1 : folder,
-                                   both ? ", " : "")
-                        : 0;
+  int at = c->count > 1 ? snprintf(title, size, "%s%s", run, both ? ", " : "") : 0;
   if ((both || c->count == 1) && at < (int)size) {
     if (c->curves[curve].es)
       snprintf(title + at, size - at, "es %d", (int)c->curves[curve].es);
@@ -192,23 +204,31 @@ static int has_panel(const Curves *c, const char *task) {
   return 0;
 }
 
+static int too_many(const char *what, int most) {
+  return bfm_fail(BFM_BAD_ARGUMENT, "there are more than %d %s to draw: name fewer runs", most,
+                  what);
+}
+
 // which panels and curves there are
-static void survey(Curves *c) {
+static int survey(Curves *c) {
   snprintf(c->panels[c->panel_count++].task, sizeof c->panels->task, MEAN_PANEL);
   for (int run = 0; run < c->count; run++) {
     int first = c->curve_count;
     for (int i = 0; i < c->logs[run].count; i++) {
       const EvalLine *l = &c->logs[run].lines[i];
-      if (!has_curve(c, run, l->es) && c->curve_count < MAX_CURVES) {
+      if (!has_curve(c, run, l->es)) {
+        if (c->curve_count == MAX_CURVES) return too_many("curves", MAX_CURVES);
         c->curves[c->curve_count].run = run;
         c->curves[c->curve_count++].es = l->es;
       }
-      if (!has_panel(c, l->task) && c->panel_count < MAX_PANELS) {
+      if (!has_panel(c, l->task)) {
+        if (c->panel_count == MAX_PANELS) return too_many("tasks", MAX_PANELS - 1);
         snprintf(c->panels[c->panel_count++].task, sizeof c->panels->task, "%s", l->task);
       }
     }
     for (int i = first; i < c->curve_count; i++) name_curve(c, i, c->curve_count - first > 1);
   }
+  return BFM_OK;
 }
 
 // the smallest step beyond this one that was evaluated so; INT64_MAX: none
@@ -306,10 +326,8 @@ int evals_draw(const char *const *folders, int count, const char *path) {
                              : "evaluations: train with --eval-every");
     }
   }
-  if (!status) {
-    survey(&c);
-    status = draw(&c, path);
-  }
+  if (!status) status = survey(&c);
+  if (!status) status = draw(&c, path);
   for (int i = 0; i < count && c.logs; i++) evals_free(&c.logs[i]);
   free(c.logs);
   free(c.panels);

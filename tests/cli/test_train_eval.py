@@ -1,6 +1,7 @@
 """bfm train that evaluates on the way, is stopped in the midst of it, or diverges."""
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -107,6 +108,20 @@ def test_curves_are_drawn(watched, tmp_path):
   log.write_text("".join('{"transitions": %d, "returns": {"stand": %d}}\n' % x for x in [(128, 3), (256, 9)]))
   assert run("plot", log, "-o", tmp_path / "x").returncode == 0
   assert "stand" in (tmp_path / "x.svg").read_text()
+
+
+@pytest.mark.skipif(not shutil.which("gnuplot"), reason="needs gnuplot")
+def test_every_run_is_drawn_and_can_be_told(watched, tmp_path):
+  runs = [tmp_path / place / "fb" for place in ("walker", "cheetah")] + [tmp_path / "fb-aw"]
+  for folder in runs:
+    folder.mkdir(parents=True)
+    evals = [line for line in lines(watched / "eval.jsonl") if line["es"] == 0]
+    (folder / "eval.jsonl").write_text("".join(json.dumps(line) + "\n" for line in evals))
+  assert run("plot", "walker/fb", "cheetah/fb", "fb-aw", "-o", "x", cwd=tmp_path).returncode == 0
+  names = set(re.findall("<text>([a-z/-]*fb[a-z-]*)</text>", (tmp_path / "x.svg").read_text()))
+  assert names == {"walker/fb", "cheetah/fb", "fb-aw"}
+  assert run("plot", *[runs[0]] * 32, "-o", tmp_path / "y").returncode == 0
+  assert "more than 32 curves" in refused("plot", *[runs[0]] * 33, "-o", tmp_path / "z")
 
 
 @pytest.mark.skipif(not shutil.which("gnuplot"), reason="needs gnuplot")
