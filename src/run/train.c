@@ -216,6 +216,16 @@ static int name_goal(const Training *t, const Dataset *data, cJSON *options) {
   return BFM_OK;
 }
 
+// evaluations are told apart by seeds: with others, those of one replica would be another's
+static int keep_seed(const Training *t, const char *given) {
+  Config config;
+  if (!given) return BFM_OK;
+  TRY(options_set(agent_options, &config, "seed", given));
+  if (config.seed == t->agent->config.seed) return BFM_OK;
+  return bfm_fail(BFM_BAD_ARGUMENT, "seed is %s, but the run in %s has %" PRId64 ", which it keeps",
+                  given, t->folder.path, (int64_t)t->agent->config.seed);
+}
+
 static int make_agent(Training *t, const Dataset *data) {
   cJSON *options = cJSON_Parse(t->plan.options ? t->plan.options : "{}");
   char recipe[16], path[PATH_MAX];
@@ -223,13 +233,16 @@ static int make_agent(Training *t, const Dataset *data) {
   folder_file(&t->folder, "state.safetensors", path, sizeof path);
   int status = name_goal(t, data, options), resume = t->plan.resume;
   if (!status && !resume) status = recipe_apply(recipe, recipe_kind(t->collector), options);
+  cJSON *seed = resume ? cJSON_DetachItemFromObject(options, "seed") : NULL;
   char *text = status ? NULL : cJSON_PrintUnformatted(options);
   if (!status) {
     status = resume ? bfm_agent_load(&t->agent, path, text)
                     : bfm_agent_new(&t->agent, data->obs_dim, data->act_dim, text);
   }
+  if (!status) status = keep_seed(t, cJSON_GetStringValue(seed));
   free(text);
   cJSON_Delete(options);
+  cJSON_Delete(seed);
   TRY(status);
   int64_t obs_dim = bfm_agent_obs_dim(t->agent), act_dim = bfm_agent_act_dim(t->agent);
   if (obs_dim != data->obs_dim || act_dim != data->act_dim) {

@@ -315,6 +315,9 @@ def test_a_resume_needs_a_run_and_its_data(data, tmp_path):
     process = run("train", "--resume", "--steps", 4, f"--{flag}", 8, "-o", tmp_path / "run")
     assert process.returncode == 2, process.stderr
     assert f"it was made with {flag} {was}, which cannot become 8" in process.stderr
+  said = refused("train", "--resume", "--steps", 4, "--seed", 1, "-o", tmp_path / "run")
+  assert "seed is 1, but the run in" in said and "has 0, which it keeps" in said
+  assert run("train", "--resume", "--steps", 3, "--seed", 0, "-o", tmp_path / "run").returncode == 0
   data.unlink()
   assert "No such file" in refused("train", "--resume", "--steps", 4, "-o", tmp_path / "run")
 
