@@ -126,6 +126,17 @@ static int end_line(int fd) {
   return bad;
 }
 
+// half of a run's lines would pass for all of them: what a full disk cut is taken back
+static int write_whole(int fd, const char *text, size_t size) {
+  off_t before = lseek(fd, 0, SEEK_END);
+  ssize_t written = write(fd, text, size);
+  if (written == (ssize_t)size) return 0;
+  if (written < 0) return -1;
+  if (lseek(fd, 0, SEEK_END) == before + written && ftruncate(fd, before)) return -1;
+  errno = ENOSPC;
+  return -1;
+}
+
 int ledger_append(const char *results, const cJSON *lines) {
   char path[PATH_MAX], *text = NULL;
   size_t size = 0;
@@ -142,8 +153,7 @@ int ledger_append(const char *results, const cJSON *lines) {
     fprintf(out, "%s\n", one ? one : "");
     free(one);
   }
-  int bad =
-      fclose(out) || fd < 0 || end_line(fd) || write(fd, text, size) != (ssize_t)size || fsync(fd);
+  int bad = fclose(out) || fd < 0 || end_line(fd) || write_whole(fd, text, size) || fsync(fd);
   int status = bad ? bfm_fail(BFM_IO, "cannot write %s: %s", path, strerror(errno)) : BFM_OK;
   if (fd >= 0) close(fd);
   free(text);

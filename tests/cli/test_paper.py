@@ -1,6 +1,7 @@
 """bfm paper: the tables, a ledger that grows run by run, and what is cut and gone on with."""
 import fcntl
 import json
+import resource
 import shutil
 import signal
 import struct
@@ -171,6 +172,23 @@ def test_a_line_that_was_cut_is_left_out(done, tmp_path):
   path.write_text(path.read_text()[:-1])  # whole, but for its end
   paper(tmp_path / "cut", "run", "first", *TINY, "--seeds", 3)
   assert len(path.read_text().splitlines()) == len(lines) + 6
+
+
+def test_a_full_disk_leaves_no_half_of_a_run(done, tmp_path):
+  folder = tmp_path / "full"
+  shutil.copytree(done / "data", folder / "data")
+  path = folder / "results" / "ledger.jsonl"
+  path.parent.mkdir()
+  line = json.dumps({**ledger(done)[0], "run": "another", "machine": "x" * 1000}) + "\n"
+  path.write_text(line * 1500)  # larger than all else that is written
+  room = path.stat().st_size + 2000  # for one line of four
+  limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (room, room))
+  flags = ["first", *TINY, "--seeds", 2, "--filter", "FB-AW"]
+  error = refused("paper", "run", *flags, *places(folder), preexec_fn=limit)
+  assert "No space left" in error and path.read_text() == line * 1500
+  paper(folder, "run", *flags)
+  fresh = ledger(folder)[1500:]
+  assert sorted((x["seed"], x["es"]) for x in fresh) == [(0, 0), (0, 2), (1, 0), (1, 2)]
 
 
 def test_ours_stand_beside_the_papers(tmp_path):
