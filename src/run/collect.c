@@ -244,7 +244,8 @@ static int open_log(Collection *c) {
   TRY(folder_name(&c->folder, !slash ? "." : slash == path ? "/" : path));
   const char *name = slash ? slash + 1 : path;
   recall_nearest(c, name);  // also from lines that are cut now: the agent is not
-  return folder_open_log(&c->folder, name, c->at, &c->log);
+  // by transitions: numbers of steps run ahead of the rows that a kill left
+  return folder_open_log(&c->folder, name, "transitions", c->rows, &c->log);
 }
 
 static int write_log(Collection *c) {

@@ -89,7 +89,8 @@ void folder_take_back(Folder *f, const char *const *files) {
 
 // ---------------------------------- logs ---------------------------------------------------------
 
-int folder_open_log(const Folder *f, const char *name, int64_t last_step, FILE **log) {
+int folder_open_log(const Folder *f, const char *name, const char *count, int64_t last,
+                    FILE **log) {
   char path[PATH_MAX];
   folder_file(f, name, path, sizeof path);
   FILE *old = fopen(path, "r");
@@ -98,8 +99,8 @@ int folder_open_log(const Folder *f, const char *name, int64_t last_step, FILE *
   size_t size = 0;
   for (ssize_t n; old && (n = getline(&line, &size, old)) > 0; keep += n) {
     cJSON *entry = line[n - 1] == '\n' ? cJSON_Parse(line) : NULL;
-    const cJSON *step = cJSON_GetObjectItem(entry, "step");
-    int good = cJSON_IsNumber(step) && step->valuedouble <= (double)last_step;
+    const cJSON *at = cJSON_GetObjectItem(entry, count);
+    int good = cJSON_IsNumber(at) && at->valuedouble <= (double)last;
     cJSON_Delete(entry);
     if (!good) break;
   }

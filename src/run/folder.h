@@ -30,8 +30,10 @@ void folder_take_back(Folder *folder, const char *const *files);
 
 void folder_file(const Folder *folder, const char *name, char *out, size_t size);
 
-// open a log to append to, without its lines of later steps, which are done again
-int folder_open_log(const Folder *folder, const char *name, int64_t last_step, FILE **log);
+// open a log to append to, without its lines from the first on whose count, a key such as "step",
+// is beyond the last: they are done again
+int folder_open_log(const Folder *folder, const char *name, const char *count, int64_t last,
+                    FILE **log);
 // a number of a log's last line that has it, 0 without one
 double folder_log_last(const Folder *folder, const char *name, const char *key);
 

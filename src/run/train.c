@@ -444,7 +444,7 @@ static int open_training(Training *t, cJSON *record) {
   TRY(read_data(t, record));
   TRY(take_data(t, &t->data, record));
   (agent_on_cpu(t->agent) ? dataset_trim : dataset_free)(&t->data);
-  TRY(folder_open_log(&t->folder, "log.jsonl", t->first_step, &t->log));
+  TRY(folder_open_log(&t->folder, "log.jsonl", "step", t->first_step, &t->log));
   t->before = folder_log_last(&t->folder, "log.jsonl", "seconds");
   return t->watch ? watch_resume(t->watch, t->first_step) : BFM_OK;
 }

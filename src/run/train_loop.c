@@ -114,7 +114,7 @@ static int fall_back(Training *t) {
   TRY(save(t));
 
   fclose(t->log);
-  TRY(folder_open_log(&t->folder, "log.jsonl", step, &t->log));
+  TRY(folder_open_log(&t->folder, "log.jsonl", "step", step, &t->log));
   if (t->watch) TRY(watch_forget(t->watch, step));
   t->logged_step = step;
   TRY(log_divergence(t, why, lr));

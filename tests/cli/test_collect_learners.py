@@ -161,6 +161,21 @@ def test_killed_learners_go_on(tmp_path):
   assert info(path)["transitions"] == rows + 400
 
 
+def test_a_log_has_no_lines_of_rows_that_were_lost(tmp_path):
+  """A kill leaves the last rows of some environments, so that steps are ahead of rows."""
+  path, beside = tmp_path / "data.h5", tmp_path / "data.log.jsonl"
+  flags = ["--with", "td3", "--task", "easy", *EARLY, "--envs", 4, "--eval-every", 200]
+  collect("point_mass", path, *flags, "--steps", 400)
+  last = log(beside)[-1]
+  with open(beside, "a") as file:
+    for lost in (500, 700):
+      file.write(json.dumps({**last, "transitions": lost, "returns": {"easy": 1000}}) + "\n")
+  process = run("collect", "--resume", "--steps", 800, "-o", path)
+  assert process.returncode == 0, process.stderr
+  assert [line["transitions"] for line in log(beside)] == [200, 400, 600, 800]
+  assert all(line["returns"]["easy"] < 1000 for line in log(beside))
+
+
 def test_learners_are_saved_soon(tmp_path):
   path, state = tmp_path / "data.h5", tmp_path / "data.state.safetensors"
   process = subprocess.Popen(list(map(str, [BFM, "collect", "point_mass", "--with", "td3", *EARLY, "-q",
