@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "core/newfile.h"
+#include "core/progress.h"
 
 extern char **environ;
 
@@ -162,16 +163,21 @@ static void put_curve_data(FILE *out, const PlotCurve *curve, int panel, int ind
   fputs("EOD\n", out);
 }
 
-// at most five marks on an axis from 0 to the largest x
-static double marks(const PlotPanel *p) {
+// at most five marks on an axis from 0 to the largest x; gnuplot's own would have 1.5k as 2k
+static void put_marks(FILE *out, const PlotPanel *p) {
   double most = 0;
   for (int i = 0; i < p->count; i++) {
     for (int k = 0; k < p->curves[i].count; k++) most = fmax(most, p->curves[i].x[k]);
   }
-  if (most <= 0) return 1;
-  double step = pow(10, floor(log10(most / 5)));
+  double step = most > 0 ? pow(10, floor(log10(most / 5))) : 1;
   while (most / step > 5) step *= most / step > 10 ? 5 : 2;
-  return step;
+  fputs("set xtics ('0' 0", out);
+  for (int i = 1; (i - 1) * step < most; i++) {
+    char label[32];
+    short_count(i * step, label, sizeof label);
+    fprintf(out, ", '%s' %.9g", label, i * step);
+  }
+  fputs(")\n", out);
 }
 
 // axes begin at 0 unless a band goes below
@@ -223,8 +229,9 @@ static void put_curve_panel(FILE *out, const void *context, int panel) {
   }
   fputs("set title ", out);
   put_text(out, p->title);
-  fprintf(out, "\nset ytics\nset xtics %.9g\nset yrange [%s:*]\nplot", marks(p),
-          goes_below(p) ? "*" : "0");
+  fprintf(out, "\nset ytics\nset yrange [%s:*]\n", goes_below(p) ? "*" : "0");
+  put_marks(out, p);
+  fputs("plot", out);
   const char *comma = "";
   for (int i = 0; i < p->count; i++) {
     if (!p->curves[i].count) continue;
@@ -241,7 +248,7 @@ int plot_curves(const PlotPanel *panels, int count, const char *x_label, const c
                 const char *path) {
   Plot p;
   TRY(plot_open(&p, path));
-  fputs("set grid\nset format x '%.0s%c'\nset xrange [0:*]\n", p.out);
+  fputs("set grid\nset xrange [0:*]\n", p.out);
   for (int k = 0; k < count; k++) {
     for (int i = 0; i < panels[k].count; i++) put_curve_data(p.out, &panels[k].curves[i], k, i);
   }

@@ -125,6 +125,18 @@ def test_every_run_is_drawn_and_can_be_told(watched, tmp_path):
 
 
 @pytest.mark.skipif(not shutil.which("gnuplot"), reason="needs gnuplot")
+@pytest.mark.parametrize("steps, marks", [(2000, "0 500 1000 1500 2000"), (1500000, "0 500k 1M 1.5M"),
+                                          (25000, "0 5000 10k 15k 20k 25k")])
+def test_marks_of_steps_are_not_rounded(steps, marks, tmp_path):
+  line = {"step": steps, "seed": 0, "task": "run", "es": 0, "mean": 7, "std": 0, "episodes": 1}
+  (tmp_path / "eval.jsonl").write_text(json.dumps(line) + "\n")
+  assert run("plot", tmp_path, "-o", tmp_path / "x").returncode == 0
+  texts = re.findall("<text>([^<]*)</text>", (tmp_path / "x.svg").read_text())
+  panel = texts[:texts.index("return")]  # those of y have a space before them
+  assert " ".join(text for text in panel if text and text[0] != " ") == marks
+
+
+@pytest.mark.skipif(not shutil.which("gnuplot"), reason="needs gnuplot")
 def test_half_a_picture_is_not_kept(watched, tmp_path):
   """As gnuplot leaves it on a full disk, with status 0."""
   tool = tmp_path / "gnuplot"
