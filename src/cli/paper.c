@@ -105,6 +105,11 @@ static void say(void *context, const char *line) {
 }
 
 static int run(const Arguments *a) {
+  if (cJSON_HasObjectItem(a->agent_flags.given, "seed")) {
+    return bfm_fail(BFM_BAD_ARGUMENT,
+                    "--seed %ld: a cell's seeds are 0, 1, …, and --seeds says how many",
+                    (long)a->config.seed);
+  }
   char *options = cJSON_PrintUnformatted(a->agent_flags.given);
   if (!options) return bfm_fail(BFM_NO_MEMORY, "no memory for the options");
   PaperPlan plan = {.table = a->table,

@@ -295,6 +295,7 @@ def test_the_papers_numbers_are_all_there():
     (["show", "first", "--filter", "wolker"], "no cell"),
     (["plot", "first"], "nothing to draw"),
     (["run", "first", "--steps", "x"], "steps"),
+    (["run", "first", *TINY, "--seed", "7", "--seeds", "1"], "--seed 7: a cell's seeds are 0, 1"),
     (["show", "mood", "--results", "/nonexistent"], "cannot open"),
 ])
 def test_refusals(arguments, part, tmp_path):
