@@ -64,18 +64,22 @@ static void remove_pending(const Watch *w) {
   }
 }
 
+// step of a model in the folder, -1 without one
+static int64_t step_of(const Watch *w, const char *name, int replica) {
+  char path[PATH_MAX];
+  SafeTensors *file;
+  path_of(w, name, replica, path, sizeof path);
+  if (safetensors_open(&file, path)) return -1;
+  const char *text = safetensors_metadata(file, "step");
+  int64_t step = text ? strtoll(text, NULL, 10) : -1;
+  safetensors_close(file);
+  return step;
+}
+
 // step of the pending models, -1 without a whole set
 static int64_t pending_step(const Watch *w) {
-  int64_t step = -1;
-  for (int r = 0; r < w->plan.replicas; r++) {
-    char path[PATH_MAX];
-    path_of(w, "pending", r, path, sizeof path);
-    SafeTensors *file;
-    if (safetensors_open(&file, path)) return -1;
-    const char *text = safetensors_metadata(file, "step");
-    step = text ? strtoll(text, NULL, 10) : -1;
-    safetensors_close(file);
-  }
+  int64_t step = 0;
+  for (int r = 0; r < w->plan.replicas && step >= 0; r++) step = step_of(w, "pending", r);
   return step;
 }
 
@@ -119,13 +123,15 @@ static int is_comparable(const Watch *w, int64_t step, int64_t seed) {
   return found == w->tasks.count;
 }
 
-static void forget_best(Watch *w) {
+// a best model of a later step is one of another course: the next that is evaluated replaces it
+static void forget_best(Watch *w, int64_t step) {
   for (int r = 0; r < w->plan.replicas; r++) {
     w->best[r] = -INFINITY;
+    if (step_of(w, "best", r) > step) continue;
     for (int i = 0; i < w->evals.count; i++) {
-      int64_t seed = w->plan.seed + r, step = w->evals.lines[i].step;
-      if (w->evals.lines[i].seed != seed || !is_comparable(w, step, seed)) continue;
-      w->best[r] = fmax(w->best[r], evals_score(&w->evals, step, seed));
+      int64_t seed = w->plan.seed + r, at = w->evals.lines[i].step;
+      if (w->evals.lines[i].seed != seed || !is_comparable(w, at, seed)) continue;
+      w->best[r] = fmax(w->best[r], evals_score(&w->evals, at, seed));
     }
   }
 }
@@ -147,7 +153,7 @@ int watch_forget(Watch *w, int64_t step) {
   TRY(watch_wait(w));
   evals_free(&w->evals);
   TRY(evals_read(&w->evals, w->plan.folder, step));
-  forget_best(w);
+  forget_best(w, step);
   char path[PATH_MAX];
   snprintf(path, sizeof path, "%s/eval.jsonl", w->plan.folder);
   if (truncate(path, w->evals.bytes) && errno != ENOENT) {

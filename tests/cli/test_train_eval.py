@@ -87,6 +87,24 @@ def test_the_best_model_is_one_of_those_asked_for_the_same(before, after, point_
     assert scores.get(int(file.metadata()["step"])) == max(scores.values())
 
 
+def test_the_best_model_is_one_whose_evaluation_is_there(point_mass, tmp_path):
+  """Killed after its best step, then gone on with from an older one, with another learning rate."""
+  folder = tmp_path / "run"
+  train(point_mass, folder, "--steps", 20, *EVAL)
+  state, first = (folder / "state.safetensors").read_bytes(), lines(folder / "eval.jsonl")
+  assert run("train", "--resume", "--steps", 60, "-o", folder).returncode == 0
+  (folder / "best.safetensors").write_bytes((folder / "model.safetensors").read_bytes())
+  (folder / "state.safetensors").write_bytes(state)
+  rest = lines(folder / "eval.jsonl")[len(first):]
+  evals = [{**line, "mean": line["mean"] + 1000} for line in first] + rest
+  (folder / "eval.jsonl").write_text("".join(json.dumps(line) + "\n" for line in evals))
+  process = run("train", "--resume", *HERE, "--lr", 1e-6, "--steps", 40, "-o", folder)
+  assert process.returncode == 0, process.stderr
+  assert {line["step"] for line in lines(folder / "eval.jsonl")} == {20, 40}
+  with safe_open(folder / "best.safetensors", "np") as file:
+    assert int(file.metadata()["step"]) == 40
+
+
 def test_losses_and_rates_are_logged(watched):
   log = lines(watched / "log.jsonl")
   assert [line["step"] for line in log] == [10, 20, 30, 40, 50]
