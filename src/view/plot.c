@@ -284,6 +284,16 @@ static int put_name(FILE *out, const char *name) {
   return lines;
 }
 
+// bars stand on 0, some hang below it
+static int hangs_below(const PlotBars *panels, int count) {
+  for (int k = 0; k < count; k++) {
+    for (int i = 0; i < panels[k].groups * panels[k].bars; i++) {
+      if (panels[k].value[i] < 0) return 1;
+    }
+  }
+  return 0;
+}
+
 // returns the lines of the longest name
 static int put_bars_data(FILE *out, const PlotBars *b, int panel) {
   int most = 1;
@@ -347,10 +357,10 @@ static void put_bars_panel(FILE *out, const void *context, int panel) {
 int plot_bars(const PlotBars *panels, int count, const char *y_label, const char *path) {
   Plot p;
   TRY(plot_open(&p, path));
-  fputs(
-      "set grid y\nset style data histograms\nset style histogram errorbars gap 1 lw 1\n"
-      "set style fill solid border -1\nset yrange [0:*]\nset ylabel ",
-      p.out);
+  fprintf(p.out,
+          "set grid y\nset style data histograms\nset style histogram errorbars gap 1 lw 1\n"
+          "set style fill solid border -1\nset yrange [%s:*]\nset ylabel ",
+          hangs_below(panels, count) ? "*" : "0");
   put_text(p.out, y_label);
   fputc('\n', p.out);
   int lines = 1, groups = 1;

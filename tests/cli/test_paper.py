@@ -240,6 +240,15 @@ def test_episodes_are_those_of_the_numbers_shown(tmp_path):
   assert shown(tmp_path, [*lines, (0, 100, 3000, 60), (1, 50, 3000, 60)]) == (60, 0, 2, 50)
 
 
+@pytest.mark.skipif(not shutil.which("gnuplot"), reason="needs gnuplot")
+def test_bars_below_zero_are_drawn(tmp_path):
+  for score, below in ((30, False), (-30, True)):
+    assert shown(tmp_path, [(0, 10, 3000, score)])[0] == score
+    process = run("paper", "plot", "d4rl", "--filter", "hopper d4rl-medium", "--results", tmp_path)
+    assert process.returncode == 0, process.stderr
+    assert ("<text>-20</text>" in (tmp_path / "d4rl.svg").read_text()) == below
+
+
 @pytest.mark.parametrize("table, cell, returns", [
     ("d4rl", "hopper d4rl-medium", {"run": 3234.3}),
     ("kitchen", "kitchen d4rl-mixed", {"partial": 0, "mixed": 4}),
