@@ -1,7 +1,7 @@
 # bfm: behavioral foundation models in C.
 #   make          build/libbfm.so, build/libbfm.a, build/bfm (and build/libbfm_cuda.so with nvcc)
 #   make deps     install everything that is missing
-#   make demo     install, build, and show what it does in two minutes
+#   make demo     install, build, and show what it does, in a minute
 #   make test     unit, fuzz, command-line and Python tests
 #   make oracle   live comparison with PyTorch and dm_control
 #   make bench    speeds, as ratios to the peers

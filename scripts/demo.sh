@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What bfm is, in two minutes on two cores: the walker that ships with it does what it is told, and
+# What bfm is, in a minute on two cores: the walker that ships with it does what it is told, and
 # a point mass is trained from nothing and goes where it is told. "make demo" installs and builds
 # first.
 #   demo.sh [folder]   for its files; those of an earlier demo are replaced
