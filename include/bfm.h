@@ -4,6 +4,7 @@
 // at test time: a reward, a goal or a demonstration becomes a vector z, and the agent acts on it.
 //
 // Conventions: functions that can fail return a bfm_status and leave a sentence behind bfm_error().
+// They answer BFM_BAD_ARGUMENT to a NULL they cannot do without; the others need their handles.
 // Arrays are row-major; float32 unless said otherwise. Letters are the paper's: N rows of a batch,
 // d the length of z, K blocks, M members of F, R replicas (seeds trained side by side).
 

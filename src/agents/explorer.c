@@ -351,6 +351,7 @@ int explorer_new(bfm_explorer **out, int64_t obs_dim, int64_t act_dim, int tasks
 
 int bfm_explorer_new(bfm_explorer **out, int64_t obs_dim, int64_t act_dim, int tasks, int envs,
                      const char *options) {
+  NEED("explorer", out);
   ExplorerOptions o;
   *out = NULL;
   TRY(options_default(explorer_options, &o));
@@ -389,6 +390,7 @@ void bfm_explorer_get_sizes(const bfm_explorer *e, bfm_explorer_sizes *sizes) {
 
 int bfm_explorer_tensor_info(const bfm_explorer *e, int index, const char **name, int *dims,
                              int64_t shape[4]) {
+  NEED("explorer, name, dims, shape", e, name, dims, shape);
   if (index < 0 || index >= e->tensor_count) {
     return bfm_fail(BFM_BAD_ARGUMENT, "tensor %d of %d", index, e->tensor_count);
   }
@@ -419,6 +421,7 @@ static int find_tensor(const bfm_explorer *e, int task, const char *name, int64_
 
 int bfm_explorer_get_tensor(bfm_explorer *e, int task, const char *name, float *out,
                             int64_t count) {
+  NEED("explorer, name, out", e, name, out);
   float *at;
   Padding padding;
   TRY(find_tensor(e, task, name, count, &at, &padding));
@@ -427,6 +430,7 @@ int bfm_explorer_get_tensor(bfm_explorer *e, int task, const char *name, float *
 
 int bfm_explorer_set_tensor(bfm_explorer *e, int task, const char *name, const float *values,
                             int64_t count) {
+  NEED("explorer, name", e, name);
   float *at;
   Padding padding;
   TRY(find_tensor(e, task, name, count, &at, &padding));
@@ -462,6 +466,7 @@ static void act_mean(void *explorer) { act_body(explorer, 0); }
 static void act_explore(void *explorer) { act_body(explorer, 1); }
 
 int bfm_explorer_act(bfm_explorer *e, const float *obs, int explore, uint64_t step, float *act) {
+  NEED("explorer, act", e, act);
   Ops *ops = e->ops;
   int64_t rows = (int64_t)e->T * e->E, count = e->E * e->act_dim;
   explore = explore != 0;
@@ -487,6 +492,7 @@ int bfm_explorer_act(bfm_explorer *e, const float *obs, int explore, uint64_t st
 // ------------------------------- learning --------------------------------------------------------
 
 int bfm_explorer_add(bfm_explorer *e, const float *rows) {
+  NEED("explorer", e);
   Ops *ops = e->ops;
   int64_t slot = (int64_t)e->T * e->E * e->row;
   TRY(explorer_ready(e));
@@ -509,6 +515,7 @@ static void round_body(void *explorer) {
 }
 
 int bfm_explorer_update(bfm_explorer *e, int64_t updates) {
+  NEED("explorer", e);
   Ops *ops = e->ops;
   int64_t delay = e->options.delay;
   TRY(explorer_ready(e));
@@ -534,6 +541,7 @@ static int upload(bfm_explorer *e, float *to, const float *from, int64_t cols, c
 }
 
 int bfm_explorer_learn(bfm_explorer *e, const bfm_explorer_batch *batch) {
+  NEED("explorer, batch", e, batch);
   ExplorerBatch *b = &e->batch[e->step % EXPLORER_AHEAD];
   TRY(explorer_ready(e));
   TRY(upload(e, b->obs, batch->obs, e->obs_dim, "obs"));
@@ -559,6 +567,7 @@ const char *bfm_explorer_loss_name(const bfm_explorer *e, int index) {
 }
 
 int bfm_explorer_losses(bfm_explorer *e, float *out) {
+  NEED("explorer, losses", e, out);
   TRY(explorer_ready(e));
   int64_t n = e->M * e->N;
   float *q = malloc(e->T * n * sizeof *q);

@@ -109,10 +109,12 @@ static int save_model(bfm_agent *a, int replica, int half, const char *path) {
 }
 
 int bfm_agent_save_model(bfm_agent *a, int replica, const char *path) {
+  NEED("agent", a);
   return save_model(a, replica, 0, path);
 }
 
 int bfm_agent_save_state(bfm_agent *a, const char *path) {
+  NEED("agent", a);
   TRY(agent_ready(a));
   return save(a, STATE, 0, a->config, 0, path);
 }
@@ -192,6 +194,7 @@ static int copy_prompt(bfm_agent *to, const bfm_agent *from, int64_t count) {
 
 int bfm_agent_export(bfm_agent *a, int replica, const char *path, int members, int half,
                      int64_t prompt_states) {
+  NEED("agent", a);
   TRY(agent_check_replica(a, replica));
   if (members < 0 || members > a->M) {
     return bfm_fail(BFM_BAD_ARGUMENT, "members must be 1 to the model's %d, not %d", a->M, members);
@@ -344,6 +347,7 @@ static int load(bfm_agent **out, const SafeTensors *file, const char *options) {
 }
 
 int bfm_agent_load(bfm_agent **out, const char *path, const char *options) {
+  NEED("agent", out);
   *out = NULL;
   SafeTensors *file;
   TRY(safetensors_open(&file, path));

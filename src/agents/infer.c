@@ -110,6 +110,7 @@ static void run_pi(bfm_agent *a, int replica, int64_t rows) {
 
 int bfm_agent_F(bfm_agent *a, int replica, int64_t rows, const float *obs, const float *act,
                 const float *z, float *out) {
+  NEED("agent, out", a, out);
   TRY(check(a, replica, rows));
   TRY(reserve(a, rows, 1));
   Infer *x = a->infer;
@@ -130,6 +131,7 @@ int bfm_agent_F(bfm_agent *a, int replica, int64_t rows, const float *obs, const
 
 int bfm_agent_B(bfm_agent *a, int replica, int64_t rows, const float *obs, const float *z,
                 float *out) {
+  NEED("agent, out", a, out);
   Ops *ops = a->ops;
   TRY(check(a, replica, rows));
   TRY(reserve(a, rows, 1));
@@ -164,6 +166,7 @@ int bfm_agent_B(bfm_agent *a, int replica, int64_t rows, const float *obs, const
 
 int bfm_agent_pi(bfm_agent *a, int replica, int64_t rows, const float *obs, const float *z,
                  float *out) {
+  NEED("agent, out", a, out);
   return bfm_agent_act(a, replica, rows, obs, z, 0, 0, 0, out);
 }
 
@@ -187,6 +190,7 @@ static void best_of(bfm_agent *a, int replica, int64_t n, int64_t samples, uint6
 
 int bfm_agent_act(bfm_agent *a, int replica, int64_t rows, const float *obs, const float *z, int es,
                   uint64_t seed, uint64_t step, float *act) {
+  NEED("agent, act", a, act);
   TRY(check(a, replica, rows));
   if (es < 0 || es > 4096) return bfm_fail(BFM_BAD_ARGUMENT, "es must be 0 to 4096, not %d", es);
   int64_t each = es ? es : 1;

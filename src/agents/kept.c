@@ -26,6 +26,7 @@ static int add_to_sum(bfm_agent *a, const AgentTensor *t, int replica, uLong *su
 }
 
 int bfm_agent_fingerprint(bfm_agent *a, int replica, char out[9]) {
+  NEED("agent, out", a, out);
   TRY(agent_check_replica(a, replica));
   const char *b = a->net[NET_B].name;
   size_t length = strlen(b);
@@ -59,6 +60,7 @@ static int check_maker(bfm_agent *a, int replica, const cJSON *kept, const char 
 }
 
 int bfm_agent_prompt_kept(bfm_agent *a, int replica, const char *path, float *z) {
+  NEED("agent, path, z", a, path, z);
   cJSON *kept;
   int found = 0;
   TRY(agent_check_replica(a, replica));

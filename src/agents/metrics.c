@@ -265,6 +265,7 @@ static int measure(bfm_agent *a, float *all) {
 }
 
 int bfm_agent_metrics(bfm_agent *a, float *out) {
+  NEED("agent, out", a, out);
   if (!a->stepped) return bfm_fail(BFM_BAD_ARGUMENT, "no metrics before a training step");
   float *all = calloc(a->R * METRICS, sizeof *all);
   int status = all ? measure(a, all) : bfm_fail(BFM_NO_MEMORY, "out of memory for metrics");

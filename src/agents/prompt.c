@@ -260,6 +260,7 @@ static int prompt(bfm_agent *a, int replica, int64_t rows, const float *obs, con
 
 int bfm_agent_prompt_reward(bfm_agent *a, int replica, int64_t rows, const float *obs,
                             const float *reward, double softmax, float *z) {
+  NEED("agent, z", a, z);
   if (softmax < 0 || !isfinite(softmax)) {
     return bfm_fail(BFM_BAD_ARGUMENT,
                     "softmax must be a temperature above 0, or 0 for none, not %g", softmax);
@@ -287,6 +288,7 @@ int bfm_agent_prompt_reward(bfm_agent *a, int replica, int64_t rows, const float
 }
 
 int bfm_agent_prompt_states(bfm_agent *a, int replica, int64_t rows, const float *obs, float *z) {
+  NEED("agent, z", a, z);
   if (rows < 1)
     return bfm_fail(BFM_BAD_ARGUMENT, "a prompt needs at least one state, not %ld", (long)rows);
   float *weight = malloc(rows * sizeof *weight);

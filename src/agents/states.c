@@ -91,6 +91,7 @@ static int take_states(bfm_agent *a, int64_t count, const float *obs, const doub
 
 int bfm_agent_set_prompt(bfm_agent *a, const char *env, int64_t count, const float *obs,
                          const double *qpos, const double *qvel, const double *act) {
+  NEED("agent, env", a, env);
   if (count < 0 || (count && (!obs || !qpos))) {
     return bfm_fail(BFM_BAD_ARGUMENT, "%ld prompt states without observations or positions",
                     (long)count);
@@ -125,6 +126,7 @@ static int ask(bfm_agent *a, const char *expression, double *out) {
 }
 
 int agent_prompt_rewards(bfm_agent *a, const char *text, float *rewards) {
+  NEED("task", text);
   TRY(need_states(a));
   const Task *task = task_find(a->prompt.env, text);
   // a reward of steps (Gym's run) counts how far the step led: the speed stands in for it
@@ -145,6 +147,7 @@ int agent_prompt_rewards(bfm_agent *a, const char *text, float *rewards) {
 }
 
 int bfm_agent_prompt_text(bfm_agent *a, int replica, const char *reward, double softmax, float *z) {
+  NEED("agent, reward, z", a, reward, z);
   TRY(need_states(a));
   float *rewards = malloc((size_t)a->prompt.count * sizeof *rewards);
   if (!rewards) return bfm_fail(BFM_NO_MEMORY, "no memory for %ld rewards", (long)a->prompt.count);
@@ -245,6 +248,7 @@ static int nearest_state(bfm_agent *a, const Term *terms, int count, double *val
 
 int bfm_agent_prompt_goal(bfm_agent *a, int replica, const char *goal, float *z, char *said,
                           size_t size) {
+  NEED("agent, goal, z", a, goal, z);
   Term terms[GOAL_TERMS];
   int count;
   int64_t best = 0, n = a->prompt.count;
@@ -272,6 +276,7 @@ int bfm_agent_prompt_goal(bfm_agent *a, int replica, const char *goal, float *z,
 
 int bfm_agent_prompt_state(bfm_agent *a, int replica, const double *qpos, const double *qvel,
                            const double *act, float *z) {
+  NEED("agent, z", a, z);
   const World *world;
   TRY(agent_open_world(a, &world));
   bfm_env *env;
@@ -291,6 +296,7 @@ int bfm_agent_prompt_state(bfm_agent *a, int replica, const double *qpos, const 
 }
 
 int bfm_agent_prompt_demo(bfm_agent *a, int replica, const char *path, float *z) {
+  NEED("agent, path, z", a, path, z);
   Dataset data;
   TRY(dataset_read_demo(&data, path));
   int status = BFM_OK;

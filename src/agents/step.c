@@ -293,6 +293,7 @@ static int upload_ones(bfm_agent *a, float *to, int64_t count) {
 }
 
 int bfm_agent_update(bfm_agent *a, const bfm_batch *batch, float *losses) {
+  NEED("agent", a);
   Ops *ops = a->ops;
   if (!batch || !batch->obs || !batch->act || !batch->next_obs) {
     return bfm_fail(BFM_BAD_ARGUMENT, "a batch needs obs, act and next_obs");
@@ -425,6 +426,7 @@ static int copy_data(bfm_agent *a, int64_t count, const float *const from[DATA_A
 
 int bfm_agent_set_data(bfm_agent *a, int64_t count, const float *obs, const float *act,
                        const float *next_obs, const float *discount) {
+  NEED("agent", a);
   TRY(check_count(count));
   if (!obs || !act || !next_obs) {
     return bfm_fail(BFM_BAD_ARGUMENT, "data needs obs, act and next_obs");
@@ -454,6 +456,7 @@ int agent_set_lr(bfm_agent *a, double lr) {
 }
 
 int bfm_agent_train(bfm_agent *a, int64_t steps, float *losses) {
+  NEED("agent", a);
   if (!a->data_count)
     return bfm_fail(BFM_BAD_ARGUMENT, "no data to train on: bfm_agent_set_data first");
   if (steps < 0) return bfm_fail(BFM_BAD_ARGUMENT, "steps must be 0 or more, not %ld", (long)steps);

@@ -33,3 +33,14 @@ int bfm_fail_prefix(int status, const char *format, ...) {
   }
   return status;
 }
+
+int bfm_need(const char *names, const void *const *pointers) {
+  for (;; pointers++) {
+    size_t length = strcspn(names, ",");
+    if (!*pointers) {
+      return bfm_fail(BFM_BAD_ARGUMENT, "%.*s is missing", (int)length, names);
+    }
+    if (!names[length]) return BFM_OK;
+    names += length + 2;
+  }
+}

@@ -50,6 +50,7 @@ struct bfm_env {
 // ---------------------------------- life ---------------------------------------------------------
 
 int bfm_env_new(bfm_env **out, const char *name, int count, uint64_t seed, int threads) {
+  NEED("env", out);
   *out = NULL;
   const Domain *domain;
   TRY(domain_find(&domain, name));
@@ -149,6 +150,7 @@ static int understand(bfm_env *env, const char *const *texts, int groups, Questi
   const Domain *domain = env->world->domain;
   question->groups = groups;
   for (int g = 0; g < groups; g++) {
+    NEED("task", texts[g]);
     const Task *task = task_find(domain->name, texts[g]);
     int by_step = task && task->kind == TASK_KNOWN && domain->step_reward;
     question->of[g].compiled = NULL;
@@ -219,11 +221,13 @@ static void read_reward(const World *world, mjData *data, int i, const double *q
 void bfm_env_seed(bfm_env *env, uint64_t seed) { sim_seed(env->sim, seed); }
 
 int bfm_env_reset(bfm_env *env, const uint8_t *which) {
+  NEED("env", env);
   env->known.groups = 0;
   return sim_reset(env->sim, which);
 }
 
 int bfm_env_step(bfm_env *env, const double *actions) {
+  NEED("env, actions", env, actions);
   Asked asked = {.env = env, .question = env->asked, .out = env->rewards};
   int64_t diverged = sim_diverged(env->sim);
   if (stage_of(&asked.question) >= REWARD_FORCE) asked.question.groups = 0;
@@ -246,6 +250,7 @@ void bfm_env_ended(const bfm_env *env, uint8_t *ended) {
 int64_t bfm_env_diverged(const bfm_env *env) { return sim_diverged(env->sim); }
 
 int bfm_env_set_state(bfm_env *env, const double *qpos, const double *qvel, const double *act) {
+  NEED("env", env);
   env->known.groups = 0;
   return sim_set_state(env->sim, qpos, qvel, act);
 }
@@ -257,6 +262,7 @@ void bfm_env_state(bfm_env *env, double *qpos, double *qvel, double *act) {
 // ---------------------------------- rewards ------------------------------------------------------
 
 int bfm_env_group_rewards(bfm_env *env, const char *const *tasks, int groups, double *rewards) {
+  NEED("env, tasks, rewards", env, tasks, rewards);
   Asked asked = {.env = env, .out = rewards};
   TRY(understand(env, tasks, groups, &asked.question));
   env->asked = asked.question;
@@ -275,6 +281,8 @@ int bfm_env_reward(bfm_env *env, const char *task, double *rewards) {
 
 int bfm_rewards(const char *name, const char *text, int64_t count, const double *qpos,
                 const double *qvel, const double *act, int threads, double *rewards) {
+  NEED("task", text);
+  if (count) NEED("qpos, rewards", qpos, rewards);
   const Domain *domain;
   World *world = NULL;
   Threads *pool = NULL;

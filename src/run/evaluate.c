@@ -273,7 +273,9 @@ static void collect_returns(const Half *h, int64_t episodes, double *returns) {
 }
 
 static int check_plan(const bfm_evaluation *plan) {
-  if (plan->task_count < 1) return bfm_fail(BFM_BAD_ARGUMENT, "an evaluation needs a task");
+  if (plan->task_count < 1 || !plan->tasks) {
+    return bfm_fail(BFM_BAD_ARGUMENT, "an evaluation needs a task");
+  }
   if (plan->episodes < 0 || plan->episodes > 100000) {
     return bfm_fail(BFM_BAD_ARGUMENT, "episodes must be 1 to 100000, not %ld",
                     (long)plan->episodes);
@@ -383,6 +385,7 @@ int evaluate_bias(bfm_agent *agent, const bfm_evaluation *given, double *returns
 }
 
 int bfm_agent_evaluate(bfm_agent *agent, const bfm_evaluation *plan, double *returns) {
+  NEED("agent, evaluation, returns", agent, plan, returns);
   return evaluate_bias(agent, plan, returns, NULL);
 }
 
