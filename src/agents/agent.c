@@ -294,11 +294,11 @@ static int setup(bfm_agent *a, int start) {
 
 int agent_new(bfm_agent **out, int64_t obs_dim, int64_t act_dim, const Config *config, int start) {
   *out = NULL;
-  if (obs_dim < 1 || obs_dim > 4096) {
-    return bfm_fail(BFM_BAD_ARGUMENT, "obs_dim must be 1 to 4096, not %ld", (long)obs_dim);
+  if (obs_dim < 1 || obs_dim > OBS_MOST) {
+    return bfm_fail(BFM_BAD_ARGUMENT, "obs_dim must be 1 to %d, not %ld", OBS_MOST, (long)obs_dim);
   }
-  if (act_dim < 1 || act_dim > 1024) {
-    return bfm_fail(BFM_BAD_ARGUMENT, "act_dim must be 1 to 1024, not %ld", (long)act_dim);
+  if (act_dim < 1 || act_dim > ACT_MOST) {
+    return bfm_fail(BFM_BAD_ARGUMENT, "act_dim must be 1 to %d, not %ld", ACT_MOST, (long)act_dim);
   }
   bfm_agent *a = calloc(1, sizeof *a);
   if (!a) return bfm_fail(BFM_NO_MEMORY, "out of memory for an agent");

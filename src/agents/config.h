@@ -27,6 +27,8 @@ enum { ADV_BASE_MIN, ADV_BASE_MEAN };
 enum { PRESET_PAPER, PRESET_SMALL };
 enum { CONFIG_AUTO, CONFIG_F32, CONFIG_TF32, CONFIG_BF16 };
 
+enum { OBS_MOST = 4096, ACT_MOST = 1024 };  // numbers of an observation, of an action
+
 extern const Option agent_options[];
 
 int algo_is_autoregressive(int algo);

@@ -152,13 +152,14 @@ int entries_read(Ops *ops, const SafeTensors *file, const Entry *entries, int co
   return BFM_OK;
 }
 
-int entries_count(const SafeTensors *file, const char *name, int64_t most, int64_t *out) {
+int entries_count(const SafeTensors *file, const char *name, int64_t least, int64_t most,
+                  int64_t *out) {
   const char *text = safetensors_metadata(file, name);
   char *end = NULL;
   *out = text ? strtoll(text, &end, 10) : 0;
-  if (text && end != text && !*end && *out >= 0 && *out <= most) return BFM_OK;
-  return bfm_fail(BFM_BAD_FILE, "metadata \"%s\" is %s, not a count", name,
-                  text ? text : "missing");
+  if (text && end != text && !*end && *out >= least && *out <= most) return BFM_OK;
+  return bfm_fail(BFM_BAD_FILE, "metadata \"%s\" is %s, but must be from %ld to %g", name,
+                  text ? text : "missing", (long)least, (double)most);
 }
 
 int entries_config(const SafeTensors *file, const Option *table, void *config, const char *given) {

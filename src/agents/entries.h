@@ -39,8 +39,9 @@ int entries_write(Ops *ops, const Head *head, const Entry *entries, int count, i
 // half: bfloat16 is as good
 int entries_read(Ops *ops, const SafeTensors *file, const Entry *entries, int count, int half);
 
-// a number of the metadata, 0 … most
-int entries_count(const SafeTensors *file, const char *name, int64_t most, int64_t *out);
+// a number of the metadata, least … most
+int entries_count(const SafeTensors *file, const char *name, int64_t least, int64_t most,
+                  int64_t *out);
 
 // the configuration of the metadata but for the machine it was made on, then what is given (JSON,
 // or NULL)

@@ -315,10 +315,10 @@ static int check_size(const char *what, int64_t value, int64_t most) {
 int explorer_make(bfm_explorer **out, int64_t obs_dim, int64_t act_dim, int tasks, int envs,
                   const ExplorerOptions *options, int start) {
   *out = NULL;
-  TRY(check_size("obs_dim", obs_dim, 4096));
-  TRY(check_size("act_dim", act_dim, 1024));
-  TRY(check_size("tasks", tasks, 64));
-  TRY(check_size("envs", envs, 65536));
+  TRY(check_size("obs_dim", obs_dim, OBS_MOST));
+  TRY(check_size("act_dim", act_dim, ACT_MOST));
+  TRY(check_size("tasks", tasks, TASKS_MOST));
+  TRY(check_size("envs", envs, ENVS_MOST));
   bfm_explorer *e = calloc(1, sizeof *e);
   if (!e) return bfm_fail(BFM_NO_MEMORY, "out of memory for an explorer");
   e->options = *options;

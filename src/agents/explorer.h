@@ -35,6 +35,8 @@ enum { XNET_Q, XNET_PI, XNET_PREDICTOR, XNET_RANDOM, XNET_COUNT };  // the last 
 enum { LOSS_CRITIC, LOSS_ACTOR, LOSS_Q, LOSS_RND, LOSS_BONUS, EXPLORER_LOSSES };
 
 #define EXPLORER_TENSORS (6 * 16)
+#define TASKS_MOST 64
+#define ENVS_MOST 65536
 #define EXPLORER_AHEAD 2  // batches: the one learned from, and the next
 #define EXPLORER_CLIP 5  // largest normalized observation, in standard deviations
 

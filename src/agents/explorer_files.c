@@ -113,11 +113,11 @@ static int load(bfm_explorer **out, const SafeTensors *file, int envs, const cha
                     what ? ", but of the kind " : "", what ? what : "");
   }
   int64_t obs_dim, act_dim, tasks, saved_envs, step;
-  TRY(entries_count(file, "obs_dim", INT32_MAX, &obs_dim));
-  TRY(entries_count(file, "act_dim", INT32_MAX, &act_dim));
-  TRY(entries_count(file, "tasks", kind == POLICY ? 1 : INT32_MAX, &tasks));
-  TRY(entries_count(file, "envs", INT32_MAX, &saved_envs));
-  TRY(entries_count(file, "step", INT64_MAX, &step));
+  TRY(entries_count(file, "obs_dim", 1, OBS_MOST, &obs_dim));
+  TRY(entries_count(file, "act_dim", 1, ACT_MOST, &act_dim));
+  TRY(entries_count(file, "tasks", 1, kind == POLICY ? 1 : TASKS_MOST, &tasks));
+  TRY(entries_count(file, "envs", 1, ENVS_MOST, &saved_envs));
+  TRY(entries_count(file, "step", 0, INT64_MAX, &step));
   ExplorerOptions o;
   TRY(entries_config(file, explorer_options, &o, options));
   // what is not said is what the tensors are of; files of earlier versions say nothing

@@ -284,9 +284,9 @@ static int restore(bfm_agent *a, const SafeTensors *file, int kind) {
   TRY(status);
   Ops *ops = a->ops;
   if (kind == MODEL) ops->copy(ops, a->target, a->value, a->target_count * sizeof *a->target);
-  TRY(entries_count(file, "step", INT64_MAX, kind == STATE ? &a->step : &a->before));
+  TRY(entries_count(file, "step", 0, INT64_MAX, kind == STATE ? &a->step : &a->before));
   if (kind == STATE && safetensors_metadata(file, "before")) {
-    TRY(entries_count(file, "before", INT64_MAX, &a->before));
+    TRY(entries_count(file, "before", 0, INT64_MAX, &a->before));
   }
   if (kind == MODEL) TRY(read_prompt(a, file));
   TRY(ops->upload(ops, a->step_device, &a->step, sizeof a->step));
@@ -316,8 +316,8 @@ static int check_kept(const Config *own, const Config *config, const char *const
 
 static int load_as(bfm_agent **out, const SafeTensors *file, int kind, const Config *config) {
   int64_t obs_dim, act_dim;
-  TRY(entries_count(file, "obs_dim", INT64_MAX, &obs_dim));
-  TRY(entries_count(file, "act_dim", INT64_MAX, &act_dim));
+  TRY(entries_count(file, "obs_dim", 1, OBS_MOST, &obs_dim));
+  TRY(entries_count(file, "act_dim", 1, ACT_MOST, &act_dim));
   if (kind == MODEL && config->seeds != 1) {
     return bfm_fail(BFM_BAD_FILE,
                     "a model holds one replica, and its configuration says seeds = %ld",

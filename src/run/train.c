@@ -182,6 +182,12 @@ static int read_data(Training *t, const cJSON *record) {
     paths[i] = given ? t->plan.data[i] : cJSON_GetArrayItem(names, i)->valuestring;
   }
   int status = (t->settings.prompt_states ? dataset_read_all : dataset_read)(data, paths, count);
+  if (!status && (data->obs_dim > OBS_MOST || data->act_dim > ACT_MOST)) {
+    status = bfm_fail(BFM_BAD_FILE,
+                      "%s has observations of %" PRId64 " and actions of %" PRId64
+                      " numbers: an agent takes at most %d and %d",
+                      paths[0], data->obs_dim, data->act_dim, OBS_MOST, ACT_MOST);
+  }
   if (!status) status = choose_env(t, data->env);
   if (!status) find_collector(t, paths[0]);
   free(paths);

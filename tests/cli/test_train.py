@@ -278,6 +278,15 @@ def test_data_without_states_is_said(tmp_path):
   assert "prompt" not in quiet
 
 
+@pytest.mark.parametrize("obs, act", [(4097, 2), (5, 1025)])
+def test_data_no_agent_takes_is_to_blame(obs, act, tmp_path):
+  data = write_dataset(tmp_path / "data.h5", rows=50, obs=obs, act=act)
+  process = run("train", data, "-o", tmp_path / "run", *TINY)
+  assert process.returncode == 3
+  assert f"data.h5 has observations of {obs} and actions of {act} numbers" in process.stderr
+  assert not (tmp_path / "run").exists()
+
+
 def test_one_transition_is_too_few(tmp_path):
   data = write_dataset(tmp_path / "data.h5", rows=1)
   assert "1 transitions" in refused("train", data, *TINY, "-o", tmp_path / "run")

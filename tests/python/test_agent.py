@@ -345,6 +345,20 @@ def test_files_that_cannot_be_trusted(tmp_path):
     make().save(tmp_path / "no" / "such" / "folder.safetensors")
 
 
+@pytest.mark.parametrize("name", ["obs_dim", "act_dim"])
+@pytest.mark.parametrize("size", ["0", "5000"])
+def test_a_file_is_to_blame_for_its_impossible_sizes(name, size, tmp_path):
+  path = tmp_path / "file.safetensors"
+  for made, load in ((make(), bfm.load), (bfm.Explorer(OBS, ACT, hidden=16), bfm.Explorer.load)):
+    made.save(path)
+    with safe_open(path, "np") as file:
+      metadata = file.metadata()
+    save_file(load_file(path), path, {**metadata, name: size})
+    with pytest.raises(bfm.Error, match=f'"{name}" is {size}, but must be from 1 to') as error:
+      load(path)
+    assert error.value.status == 3  # BFM_BAD_FILE
+
+
 def test_tensors_of_no_network_are_for_others(tmp_path):
   agent, path = make(), tmp_path / "model.safetensors"
   agent.save(path)
