@@ -337,8 +337,10 @@ static int load(bfm_agent **out, const SafeTensors *file, const char *options) {
   Config own, config;
   TRY(entries_config(file, agent_options, &own, NULL));
   TRY(entries_config(file, agent_options, &config, options));
+  if (config_complete(&own)) return BFM_BAD_FILE;
   // one z a transition stays that with another batch
   if (own.z_groups == own.batch && config.z_groups == own.batch) config.z_groups = config.batch;
+  TRY(config_complete(&config));
   TRY(check_kept(&own, &config, meaning));
   int status = load_as(out, file, kind, &config);
   // a file that does not fit what was given beside it is not to blame

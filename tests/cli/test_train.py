@@ -331,6 +331,13 @@ def test_a_resume_needs_a_run_and_its_data(data, tmp_path):
   assert "No such file" in refused("train", "--resume", "--steps", 4, "-o", tmp_path / "run")
 
 
+def test_a_resume_takes_0_for_the_default_the_run_has(data, tmp_path):
+  flags = [*TINY, "--blocks", "0"]
+  assert run("train", data, "-o", tmp_path / "run", "--steps", 2, *flags).returncode == 0
+  again = run("train", "--resume", "-o", tmp_path / "run", "--steps", 4, "--blocks", "0")
+  assert again.returncode == 0, again.stderr
+
+
 def test_a_damaged_state_is_refused(data, tmp_path):
   train(data, tmp_path / "run", "--steps", 2)
   state = tmp_path / "run" / "state.safetensors"

@@ -1,4 +1,5 @@
 """bfm.Agent against committed results of the PyTorch referee, and its manners; without PyTorch."""
+import json
 import sys
 from pathlib import Path
 
@@ -397,6 +398,28 @@ def test_a_loaded_agent_keeps_what_its_parameters_mean(option, value, was, tmp_p
   for name in ("model", "state"):
     with pytest.raises(bfm.ArgumentError, match=f"with {option} {was}, which cannot become {value}"):
       bfm.load(tmp_path / f"{name}.safetensors", **{option.replace("-", "_"): value})
+
+
+def test_a_loaded_agent_takes_0_for_the_default_it_was_made_with(tmp_path):
+  path = tmp_path / "state.safetensors"
+  make(blocks=0, z_groups=0).save_state(path)
+  assert bfm.load(path, blocks=0, z_groups=0).options["blocks"] == 8
+  make(blocks=4).save_state(path)
+  with pytest.raises(bfm.ArgumentError, match="with blocks 4, which cannot become 8"):
+    bfm.load(path, blocks=0)
+
+
+@pytest.mark.parametrize("options", [{"blocks": 9}, {"z-groups": 3}, {"algo": "fb"}])
+def test_a_file_is_to_blame_for_options_that_do_not_fit(options, tmp_path):
+  path = tmp_path / "model.safetensors"
+  make().save(path)
+  with safe_open(path, "np") as file:
+    metadata = file.metadata()
+  config = json.dumps({**json.loads(metadata["config"]), **options})
+  save_file(load_file(path), path, {**metadata, "config": config})
+  with pytest.raises(bfm.Error, match="model.safetensors: (blocks|z-groups)") as error:
+    bfm.load(path)
+  assert error.value.status == 3  # BFM_BAD_FILE
 
 
 def test_a_loaded_agent_loses_no_layer(tmp_path):
