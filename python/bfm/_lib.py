@@ -4,6 +4,7 @@ Everything the package computes is computed by libbfm; this file only finds it, 
 functions of include/bfm.h and turns a status into an exception with bfm_error()'s sentence.
 """
 import ctypes
+import operator
 import os
 from ctypes import (POINTER, c_char_p, c_double, c_int, c_int64, c_size_t, c_uint32, c_uint64,
                     c_void_p)
@@ -53,6 +54,33 @@ def load_library():
 lib = load_library()
 
 
+INTEGERS = {c_int: (-2**31, 2**31 - 1), c_int64: (-2**63, 2**63 - 1), c_uint32: (0, 2**32 - 1),
+            c_uint64: (0, 2**64 - 1)}
+
+
+def check_integer(value, kind):
+  """Refuse what C's integers of this kind do not have: ctypes would take it modulo their size."""
+  low, high = INTEGERS[kind]
+  try:
+    fits = low <= operator.index(value) <= high
+  except TypeError:
+    fits = False
+  if not fits:
+    raise ArgumentError(f"{value!r} is not an integer from {low} to {high}")
+
+
+def checked(function):
+  """function, with its integers checked."""
+  places = [(i, kind) for i, kind in enumerate(function.argtypes) if kind in INTEGERS]
+
+  def call(*arguments):
+    for i, kind in places:
+      check_integer(arguments[i], kind)
+    return function(*arguments)
+
+  return call if places else function
+
+
 def declare(functions):
   """Give each function its types; functions is {name: (result, argument, argument...)}."""
   for name, (result, *arguments) in functions.items():
@@ -62,6 +90,7 @@ def declare(functions):
       raise ImportError(f"bfm: {library_path()} has no {name}: it is of another version") from None
     function.restype = result
     function.argtypes = arguments
+    setattr(lib, name, checked(function))
 
 
 class Batch(ctypes.Structure):
@@ -76,6 +105,12 @@ class Evaluation(ctypes.Structure):
   _fields_ = [("tasks", POINTER(c_char_p)), ("task_count", c_int), ("z", c_void_p),
               ("episodes", c_int64), ("steps", c_int64), ("es", c_int), ("seed", c_uint64),
               ("softmax", c_double), ("threads", c_int), ("each", Each), ("context", c_void_p)]
+
+  def __init__(self, **values):
+    for name, kind in self._fields_:
+      if kind in INTEGERS and name in values:
+        check_integer(values[name], kind)
+    super().__init__(**values)
 
 
 agent, agent_out, floats, rows = c_void_p, POINTER(c_void_p), c_void_p, c_int64

@@ -320,6 +320,24 @@ def test_auto_regressive_features_need_z():
   assert make(algo="fb", blocks=1).B(np.zeros((2, OBS))).shape == (2, 8)
 
 
+@pytest.mark.parametrize("call", [
+    lambda a, n: a.act(np.zeros(OBS), np.ones(8), es=n), lambda a, n: a.tensors(replica=n),
+    lambda a, n: a.train(2**64), lambda a, n: a.act(np.zeros(OBS), np.ones(8), seed=-n),
+    lambda a, n: bfm.Agent(n << 32, ACT), lambda a, n: a.export("no/such/model", members=n),
+    lambda a, n: a.evaluate("run", seed=n << 32), lambda a, n: a.evaluate("run", es=n),
+    lambda a, n: bfm.Env("walker", num_envs=n), lambda a, n: bfm.Env("walker").reset(seed=-1),
+    lambda a, n: bfm.Explorer(OBS, ACT, envs=n), lambda a, n: a.train(1.5)])
+def test_integers_that_c_does_not_have_are_refused(call):
+  with pytest.raises(bfm.ArgumentError, match="is not an integer from"):
+    call(with_data(make()), 2**32 + 1)
+
+
+def test_integers_of_numpy_are_integers():
+  agent = with_data(make())
+  agent.train(np.int64(1))
+  assert agent.act(np.zeros(OBS), np.ones(8), es=np.uint8(2), seed=2**64 - 1).shape == (ACT,)
+
+
 def test_training_needs_data_and_steps():
   with pytest.raises(bfm.Error, match="data"):
     make().train(1)
