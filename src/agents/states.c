@@ -96,8 +96,10 @@ int bfm_agent_set_prompt(bfm_agent *a, const char *env, int64_t count, const flo
     return bfm_fail(BFM_BAD_ARGUMENT, "%ld prompt states without observations or positions",
                     (long)count);
   }
+  char name[sizeof a->prompt.env];
+  snprintf(name, sizeof name, "%s", env);  // env may be bfm_agent_env's
   agent_free_states(a);
-  snprintf(a->prompt.env, sizeof a->prompt.env, "%s", env);
+  strcpy(a->prompt.env, name);
   int status = take_states(a, count, obs, qpos, qvel, act);
   if (status) agent_free_states(a);
   return status;

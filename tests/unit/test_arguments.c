@@ -1,5 +1,5 @@
-// What a caller may get wrong in C: a pointer that is NULL where one is needed is refused with its
-// name, by every function that returns a status.
+// What a caller may hand over in C: a pointer that is NULL where one is needed is refused with its
+// name, by every function that returns a status; one of the agent's own is as good as another.
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -119,6 +119,16 @@ static void test_prompts_name_what_is_missing(void **state) {
   bfm_agent_free(a);
 }
 
+static void test_prompt_states_are_given_anew_by_the_agents_own_domain(void **state) {
+  (void)state;
+  bfm_agent *a = make_agent();
+  double qpos[3 * NQ] = {0};
+  good(bfm_agent_set_prompt(a, bfm_agent_env(a), 3, x, qpos, NULL, NULL));
+  assert_string_equal(bfm_agent_env(a), "walker");
+  assert_int_equal(bfm_agent_prompt_count(a), 3);
+  bfm_agent_free(a);
+}
+
 static void test_explorers_name_what_is_missing(void **state) {
   (void)state;
   bfm_explorer *e;
@@ -180,6 +190,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_agents_name_what_is_missing),
       cmocka_unit_test(test_prompts_name_what_is_missing),
+      cmocka_unit_test(test_prompt_states_are_given_anew_by_the_agents_own_domain),
       cmocka_unit_test(test_explorers_name_what_is_missing),
       cmocka_unit_test(test_worlds_name_what_is_missing),
   };
