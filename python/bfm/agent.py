@@ -129,8 +129,8 @@ class Agent:
                                  pointer(discount)))
 
   def train(self, steps):
-    """Train on the data for some steps; returns the losses of the last one."""
-    losses = np.empty((self.replicas, len(self._losses)), np.float32)
+    """Train on the data for some steps; returns the losses of the last one, NaN without any."""
+    losses = np.full((self.replicas, len(self._losses)), np.nan, np.float32)
     check(lib.bfm_agent_train(self._handle, steps, pointer(losses)))
     return self._named(self._losses, losses)
 

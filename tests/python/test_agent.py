@@ -345,6 +345,11 @@ def test_training_needs_data_and_steps():
     with_data(make()).train(-1)
 
 
+def test_no_step_has_no_losses():
+  agent = with_data(make())
+  assert all(np.isnan(x) for x in agent.train(0).values()) and agent.step == 0
+
+
 def test_replicas_are_counted_from_zero():
   with pytest.raises(bfm.ArgumentError, match="2"):
     make(seeds=2).tensors(replica=2)
