@@ -156,7 +156,7 @@ class Env:
     if seed is not None:
       lib.bfm_env_seed(self._handle, seed)
     if which is not None:
-      which = array(which, (self.num_envs,), "which", np.uint8)
+      which = array(which, (self.num_envs,), "which", bool)
     check(lib.bfm_env_reset(self._handle, pointer(which)))
     return self.obs()
 

@@ -54,6 +54,13 @@ def test_seeds_and_threads():
   assert (first.obs()[0] != first.obs()[1]).any()
 
 
+def test_what_is_true_is_reset():
+  env = bfm.Env("walker", 4)
+  before = env.obs()
+  changed = (env.reset(which=[256, 0.5, 0, False]) != before).any(1)
+  assert list(changed) == [True, True, False, False]
+
+
 def test_a_seed_repeats_episodes():
   env = bfm.Env("walker", 2, seed=4)
   start, second = env.obs(), env.reset()
