@@ -96,12 +96,14 @@ int bfm_agent_set_prompt(bfm_agent *a, const char *env, int64_t count, const flo
     return bfm_fail(BFM_BAD_ARGUMENT, "%ld prompt states without observations or positions",
                     (long)count);
   }
-  char name[sizeof a->prompt.env];
-  snprintf(name, sizeof name, "%s", env);  // env may be bfm_agent_env's
-  agent_free_states(a);
-  strcpy(a->prompt.env, name);
+  PromptStates old = a->prompt, taken = {.count = 0};
+  snprintf(taken.env, sizeof taken.env, "%s", env);  // which may be old.env
+  a->prompt = taken;
   int status = take_states(a, count, obs, qpos, qvel, act);
-  if (status) agent_free_states(a);
+  taken = a->prompt;
+  a->prompt = status ? taken : old;
+  agent_free_states(a);
+  a->prompt = status ? old : taken;
   return status;
 }
 

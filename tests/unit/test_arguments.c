@@ -1,6 +1,7 @@
 // What a caller may hand over in C: a pointer that is NULL where one is needed is refused with its
 // name, by every function that returns a status; one of the agent's own is as good as another.
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -129,6 +130,19 @@ static void test_prompt_states_are_given_anew_by_the_agents_own_domain(void **st
   bfm_agent_free(a);
 }
 
+static void test_prompt_states_stay_where_others_are_refused(void **state) {
+  (void)state;
+  bfm_agent *a = make_agent();
+  double qpos[3 * NQ] = {[20] = NAN};
+  refused(bfm_agent_set_prompt(a, "walker", 3, x, qpos, NULL, NULL), "finite");
+  refused(bfm_agent_set_prompt(a, "hopper", 3, x, qpos, NULL, NULL), "hopper");
+  refused(bfm_agent_set_prompt(a, "nowhere", 0, NULL, NULL, NULL, NULL), "nowhere");
+  assert_string_equal(bfm_agent_env(a), "walker");
+  assert_int_equal(bfm_agent_prompt_count(a), 2);
+  good(bfm_agent_prompt_text(a, 0, "torso.z", 0, out));
+  bfm_agent_free(a);
+}
+
 static void test_explorers_name_what_is_missing(void **state) {
   (void)state;
   bfm_explorer *e;
@@ -191,6 +205,7 @@ int main(void) {
       cmocka_unit_test(test_agents_name_what_is_missing),
       cmocka_unit_test(test_prompts_name_what_is_missing),
       cmocka_unit_test(test_prompt_states_are_given_anew_by_the_agents_own_domain),
+      cmocka_unit_test(test_prompt_states_stay_where_others_are_refused),
       cmocka_unit_test(test_explorers_name_what_is_missing),
       cmocka_unit_test(test_worlds_name_what_is_missing),
   };
