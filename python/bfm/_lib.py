@@ -93,6 +93,21 @@ def declare(functions):
     setattr(lib, name, checked(function))
 
 
+class Handle(c_void_p):
+  """What C made. Copies of an object share it, and it is freed with the last of them."""
+
+  def __init__(self, free):
+    super().__init__()
+    self._free = free
+
+  def free(self):
+    if self.value:
+      self._free(self)
+      self.value = None
+
+  __del__ = free
+
+
 class Batch(ctypes.Structure):
   """bfm_batch"""
   _fields_ = [(name, c_void_p)

@@ -9,7 +9,7 @@ import os
 
 import numpy as np
 
-from ._lib import ArgumentError, Batch, Evaluation, array, check, lib, pointer, text
+from ._lib import ArgumentError, Batch, Evaluation, Handle, array, check, lib, pointer, text
 from .env import sizes_of
 
 
@@ -34,7 +34,7 @@ class Agent:
   """An agent to train, or a trained one to prompt and to act with."""
 
   def __init__(self, obs_dim, act_dim, **options):
-    handle = ctypes.c_void_p()
+    handle = Handle(lib.bfm_agent_free)
     check(lib.bfm_agent_new(ctypes.byref(handle), obs_dim, act_dim, options_json(options)))
     self._bind(handle)
 
@@ -48,11 +48,6 @@ class Agent:
     self.replicas = lib.bfm_agent_replicas(handle)
     self._losses = [lib.bfm_agent_loss_name(handle, i).decode()
                     for i in range(lib.bfm_agent_loss_count(handle))]
-
-  def __del__(self):
-    if getattr(self, "_handle", None):
-      lib.bfm_agent_free(self._handle)
-      self._handle = None
 
   @property
   def step(self):
@@ -323,7 +318,7 @@ class Agent:
 
 def load(path, **options):
   """The agent in a file of save() or save_state(); options override what the file says."""
-  handle = ctypes.c_void_p()
+  handle = Handle(lib.bfm_agent_free)
   check(lib.bfm_agent_load(ctypes.byref(handle), path_bytes(path), options_json(options)))
   agent = Agent.__new__(Agent)
   agent._bind(handle)

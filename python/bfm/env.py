@@ -12,7 +12,7 @@ from ctypes import POINTER, c_char_p, c_double, c_int, c_int64, c_uint64, c_void
 
 import numpy as np
 
-from ._lib import ArgumentError, array, check, declare, lib, pointer
+from ._lib import ArgumentError, Handle, array, check, declare, lib, pointer
 
 TERMINATED, TIME, DIVERGED = 1, 2, 4  # bits of Env.ended
 
@@ -70,8 +70,7 @@ class Env:
   """num_envs environments of a domain, all of them reset."""
 
   def __init__(self, domain, num_envs=1, seed=0, threads=0):
-    self._open = None
-    handle = c_void_p()
+    handle = Handle(lib.bfm_env_free)
     check(lib.bfm_env_new(ctypes.byref(handle), domain.encode(), num_envs, seed, threads))
     self._open = handle
     self.domain = domain
@@ -88,16 +87,12 @@ class Env:
 
   @property
   def _handle(self):
-    if self._open is None:
+    if not self._open:
       raise ArgumentError("this environment is closed")
     return self._open
 
   def close(self):
-    if self._open:
-      lib.bfm_env_free(self._open)
-      self._open = None
-
-  __del__ = close
+    self._open.free()
 
   def __repr__(self):
     return f"bfm.Env({self.domain!r}, num_envs={self.num_envs})"

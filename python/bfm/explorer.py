@@ -8,7 +8,7 @@ from ctypes import POINTER, c_char_p, c_int, c_int64, c_uint64, c_void_p
 
 import numpy as np
 
-from ._lib import ArgumentError, array, check, declare, lib, pointer
+from ._lib import ArgumentError, Handle, array, check, declare, lib, pointer
 from .agent import options_json, path_bytes
 
 
@@ -53,7 +53,7 @@ class Explorer:
   """Agents that learn a task's reward (algo="td3") or seek the unseen (algo="rnd")."""
 
   def __init__(self, obs_dim, act_dim, tasks=1, envs=1, **options):
-    made = c_void_p()
+    made = Handle(lib.bfm_explorer_free)
     check(lib.bfm_explorer_new(ctypes.byref(made), obs_dim, act_dim, tasks, envs,
                                options_json(options)))
     self._bind(made)
@@ -61,7 +61,7 @@ class Explorer:
   @classmethod
   def load(cls, path, envs=0, **options):
     """An explorer from a file of save() or save_state(); envs 0: as many as it was made with."""
-    made = c_void_p()
+    made = Handle(lib.bfm_explorer_free)
     check(lib.bfm_explorer_load(ctypes.byref(made), path_bytes(path), envs, options_json(options)))
     explorer = cls.__new__(cls)
     explorer._bind(made)
@@ -75,11 +75,6 @@ class Explorer:
       setattr(self, name, getattr(sizes, name))
     self._losses = [lib.bfm_explorer_loss_name(made, i).decode()
                     for i in range(lib.bfm_explorer_loss_count(made))]
-
-  def __del__(self):
-    if getattr(self, "_handle", None):
-      lib.bfm_explorer_free(self._handle)
-      self._handle = None
 
   @property
   def step(self):

@@ -1,5 +1,6 @@
 """bfm.Agent against committed results of the PyTorch referee, and its manners; without PyTorch."""
 import json
+import subprocess
 import sys
 from pathlib import Path
 
@@ -330,6 +331,17 @@ def test_auto_regressive_features_need_z():
 def test_integers_that_c_does_not_have_are_refused(call):
   with pytest.raises(bfm.ArgumentError, match="is not an integer from"):
     call(with_data(make()), 2**32 + 1)
+
+
+@pytest.mark.parametrize("made, use", [
+    ('Agent(5, 2, preset="small", device="cpu")', "other.step"),
+    ('Explorer(5, 2, hidden=16, device="cpu")', "other.tensors()"),
+    ('Env("walker")', "other.step(other.action_low[None])")])
+def test_a_copy_shares_what_it_was_copied_from(made, use):
+  """In a process of its own, as memory that is freed twice ends it."""
+  lines = ["import bfm, copy", f"one = bfm.{made}", "other = copy.copy(one)", "del one", use,
+           "del other"]
+  subprocess.run([sys.executable, "-c", "\n".join(lines)], check=True)
 
 
 def test_integers_of_numpy_are_integers():
