@@ -118,6 +118,7 @@ static void choose_tiles(GemmJob *job) {
 
 static int find_products(GemmJob *job) {
   const Gemm *x = job->x;
+  onednn_make_room(job->cpu->dnn, 8);
   for (int i = 0; i < 2; i++) {
     for (int j = 0; j < 2; j++) {
       ProductShape shape;

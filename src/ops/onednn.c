@@ -11,7 +11,7 @@
 extern void omp_set_num_threads(int n) __attribute__((weak));
 extern int omp_get_max_threads(void) __attribute__((weak));
 
-#define TABLE_SIZE 4096  // a power of two; shapes in one process are some hundreds
+#define TABLE_SIZE 4096  // a power of two; at most half of it is in use
 
 enum { ARG_A, ARG_B, ARG_C, ARG_SCRATCH, ARG_BIAS, ARG_COUNT };
 
@@ -122,11 +122,17 @@ static void product_free(Product *product) {
   free(product);
 }
 
-void onednn_free(OneDnn *dnn) {
-  if (!dnn) return;
+static void free_products(OneDnn *dnn) {
   for (int i = 0; i < TABLE_SIZE; i++) {
     if (dnn->table[i]) product_free(dnn->table[i]);
+    dnn->table[i] = NULL;
   }
+  dnn->count = 0;
+}
+
+void onednn_free(OneDnn *dnn) {
+  if (!dnn) return;
+  free_products(dnn);
   for (int i = 0; i < dnn->workers; i++) {
     if (dnn->streams && dnn->streams[i]) dnnl_stream_destroy(dnn->streams[i]);
     if (dnn->scratch) free(dnn->scratch[i]);
@@ -229,6 +235,11 @@ static uint32_t hash(const ProductShape *shape) {
   return h;
 }
 
+// training has some hundreds of shapes, but acting has others for every number of rows
+void onednn_make_room(OneDnn *dnn, int products) {
+  if (dnn->count + products > TABLE_SIZE / 2) free_products(dnn);
+}
+
 int onednn_product(OneDnn *dnn, const ProductShape *shape, Product **out) {
   uint32_t at = hash(shape) % TABLE_SIZE;
   while (dnn->table[at]) {
@@ -237,9 +248,6 @@ int onednn_product(OneDnn *dnn, const ProductShape *shape, Product **out) {
       return BFM_OK;
     }
     at = (at + 1) % TABLE_SIZE;
-  }
-  if (dnn->count == TABLE_SIZE / 2) {
-    return bfm_fail(BFM_UNAVAILABLE, "more than %d shapes of products", dnn->count);
   }
   Product *product = calloc(1, sizeof *product);
   if (!product) return bfm_fail(BFM_NO_MEMORY, "out of memory for a product");

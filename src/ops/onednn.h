@@ -20,6 +20,9 @@ typedef struct Product Product;
 int onednn_new(OneDnn **dnn, int workers);
 void onednn_free(OneDnn *dnn);
 
+// before so many calls of onednn_product: those that are there may go
+void onednn_make_room(OneDnn *dnn, int products);
+
 // the product of this shape, made at the first call
 int onednn_product(OneDnn *dnn, const ProductShape *shape, Product **product);
 

@@ -315,6 +315,16 @@ def test_what_is_missing_is_told(tmp_path, monkeypatch):
   assert not list(tmp_path.iterdir())
 
 
+def test_any_number_of_rows_may_follow_any_other():
+  agent = make(threads=1)
+  obs, z = np.random.default_rng(0).standard_normal((400, OBS)), np.ones(8)
+  first = [agent.pi(obs[:2], z), agent.B(obs[:2], z)]
+  for rows in range(1, 400):
+    agent.pi(obs[:rows], z), agent.B(obs[:rows], z)
+  for before, after in zip(first, [agent.pi(obs[:2], z), agent.B(obs[:2], z)]):
+    np.testing.assert_array_equal(before, after)
+
+
 def test_auto_regressive_features_need_z():
   with pytest.raises(bfm.ArgumentError, match="z"):
     make().B(np.zeros((2, OBS)))
