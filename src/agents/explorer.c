@@ -519,6 +519,9 @@ int bfm_explorer_update(bfm_explorer *e, int64_t updates) {
   Ops *ops = e->ops;
   int64_t delay = e->options.delay;
   TRY(explorer_ready(e));
+  if (updates < 0) {
+    return bfm_fail(BFM_BAD_ARGUMENT, "updates must be 0 or more, not %ld", (long)updates);
+  }
   if (!e->slots) {
     return bfm_fail(BFM_BAD_ARGUMENT, "no transitions to learn from: bfm_explorer_add first");
   }

@@ -78,6 +78,8 @@ def test_mistakes_are_told():
   explorer = make()
   with pytest.raises(bfm.ArgumentError, match="no transitions"):
     explorer.update()
+  with pytest.raises(bfm.ArgumentError, match="updates must be 0 or more, not -1"):
+    explorer.update(-1)
   with pytest.raises(bfm.ArgumentError, match="obs has shape"):
     explorer.act(np.zeros((T, E + 1, OBS)))
   with pytest.raises(bfm.ArgumentError, match="NaN in row 4, column 1"):
