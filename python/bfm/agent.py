@@ -308,7 +308,7 @@ class Agent:
 
   def export(self, path, members=0, half=False, prompt_states=-1, replica=0):
     """Write a smaller model: fewer members of F, bfloat16 parameters, fewer prompt states."""
-    check(lib.bfm_agent_export(self._handle, replica, path_bytes(path), members, half,
+    check(lib.bfm_agent_export(self._handle, replica, path_bytes(path), members, bool(half),
                                prompt_states))
 
   def save_state(self, path):

@@ -87,7 +87,7 @@ class Explorer:
     """Actions [T, E, act] for obs [T, E, obs]; explore: with noise, drawn from (seed, step)."""
     obs = array(obs, (self.tasks, self.envs, self.obs_dim), "obs")
     out = np.empty((self.tasks, self.envs, self.act_dim), np.float32)
-    check(lib.bfm_explorer_act(self._handle, pointer(obs), explore, step, pointer(out)))
+    check(lib.bfm_explorer_act(self._handle, pointer(obs), bool(explore), step, pointer(out)))
     return out
 
   def add(self, obs, act, reward, discount, next_obs, last):

@@ -354,8 +354,11 @@ def test_a_copy_shares_what_it_was_copied_from(made, use):
   subprocess.run([sys.executable, "-c", "\n".join(lines)], check=True)
 
 
-def test_integers_of_numpy_are_integers():
+def test_numbers_of_numpy_are_numbers(tmp_path):
   agent = with_data(make())
+  agent.export(tmp_path / "model", half=np.True_)
+  explorer = bfm.Explorer(OBS, ACT, hidden=16)
+  assert explorer.act(np.zeros((1, 1, OBS)), explore=np.True_).shape == (1, 1, ACT)
   agent.train(np.int64(1))
   assert agent.act(np.zeros(OBS), np.ones(8), es=np.uint8(2), seed=2**64 - 1).shape == (ACT,)
 
