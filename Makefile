@@ -76,15 +76,20 @@ $(BUILD)/src/paper/ledger.o: $(wildcard .git/logs/HEAD)
 OPS_SUM := $(firstword $(shell cksum src/ops/ops.h))
 $(BUILD)/src/ops/open.o $(BUILD)/src/ops/cuda.cu.o: bfm_CPPFLAGS += -DOPS_SUM=$(OPS_SUM)u
 
+# of all that is in it, others' programs see what is in bfm.h; ours see the objects
 $(BUILD)/libbfm.a: $(LIB_OBJ)
+	@rm -f $@
+	$(SAY) ld -r -o $(@:.a=.o) $^ && objcopy --localize-hidden $(@:.a=.o) && ar rcs $@ $(@:.a=.o)
+
+$(BUILD)/objects.a: $(LIB_OBJ)
 	@rm -f $@
 	$(SAY) ar rcs $@ $^
 
 $(BUILD)/libbfm.so: $(LIB_OBJ)
 	$(SAY) $(CC) -shared $(bfm_LDFLAGS) -o $@ $^ $(LDLIBS)
 
-$(BUILD)/bfm: $(CLI_OBJ) $(BUILD)/libbfm.a
-	$(SAY) $(CC) $(bfm_LDFLAGS) -o $@ $(CLI_OBJ) $(BUILD)/libbfm.a $(LDLIBS)
+$(BUILD)/bfm: $(CLI_OBJ) $(BUILD)/objects.a
+	$(SAY) $(CC) $(bfm_LDFLAGS) -o $@ $^ $(LDLIBS)
 
 $(MUJOCO):
 	@echo 'bfm: $@ is not there; run "make deps" first' >&2; exit 1
@@ -117,17 +122,17 @@ $(BUILD)/libbfm_cuda.so: $(CUDA_OBJ)
 
 # ---------------------------------- tests ---------------------------------------------------------
 
-$(BUILD)/tests/unit/%: tests/unit/%.c $(BUILD)/libbfm.a
+$(BUILD)/tests/unit/%: tests/unit/%.c $(BUILD)/objects.a
 	@mkdir -p $(@D)
 	$(SAY) $(CC) $(bfm_CPPFLAGS) $(bfm_CFLAGS) -MF $@.d $(bfm_LDFLAGS) $< -o $@ \
-	  $(filter %.o,$^) $(BUILD)/libbfm.a -lcmocka $(LDLIBS)
+	  $(filter %.o,$^) $(BUILD)/objects.a -lcmocka $(LDLIBS)
 
 $(BUILD)/tests/unit/test_cuda: $(CUDA_TESTS)
 
-$(BUILD)/tests/fuzz/%: tests/fuzz/%.c $(BUILD)/libbfm.a
+$(BUILD)/tests/fuzz/%: tests/fuzz/%.c $(BUILD)/objects.a
 	@mkdir -p $(@D)
 	$(SAY) $(CC) $(bfm_CPPFLAGS) $(bfm_CFLAGS) -MF $@.d -fsanitize=fuzzer $(bfm_LDFLAGS) $< -o $@ \
-	  $(BUILD)/libbfm.a $(LDLIBS)
+	  $(BUILD)/objects.a $(LDLIBS)
 
 # a program's output is shown only when it fails
 RUN = mkdir -p $(BUILD)/logs; log=$(BUILD)/logs/$$(basename $$program).log; \

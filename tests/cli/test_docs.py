@@ -1,9 +1,11 @@
 """The pages for people: links lead somewhere, commands have the options they name, the page that
 follows the paper names what is in the source."""
 import re
+import subprocess
+from pathlib import Path
 
 import pytest
-from conftest import ROOT, run
+from conftest import BFM, ROOT, run
 
 PAGES = sorted(path.relative_to(ROOT) for pattern in ("*.md", "docs/*.md", "models/*.md",
                                                       "results/*/README.md")
@@ -66,3 +68,12 @@ def test_the_page_beside_the_paper_names_the_source():
       assert word in stems or re.search(rf"\b{word}\b", source), word
     if re.fullmatch(r"(src|tests|results|scripts)/[\w./]+", word):
       assert (ROOT / word).exists(), word
+
+
+def test_the_static_library_shows_what_the_header_has():
+  header = (ROOT / "include" / "bfm.h").read_text()
+  listed = subprocess.run(["nm", "-g", "--defined-only", Path(BFM).with_name("libbfm.a")],
+                          check=True, capture_output=True, text=True).stdout
+  names = {line.split()[2] for line in listed.splitlines() if len(line.split()) == 3}
+  names = {name for name in names if not name.startswith("__")}  # of sanitizers
+  assert len(names) > 50 and all(re.search(rf"\b{name}\(", header) for name in names)
