@@ -226,6 +226,8 @@ class Agent:
       raise ArgumentError("a prompt is one of reward=, task=, goal=, demo= and z=")
     kept, z = z, np.empty(self.d, np.float32)
     reward = task if reward is None else reward
+    if softmax and reward is None:
+      raise ArgumentError("softmax weighs rewards: it goes with reward= or task=")
     if isinstance(reward, str):
       check(lib.bfm_agent_prompt_text(self._handle, replica, reward.encode(), softmax, pointer(z)))
     elif reward is not None:

@@ -267,6 +267,7 @@ def test_wrong_shapes_are_refused_before_they_reach_the_library():
                lambda: agent.pi(np.zeros((2, OBS)), None),
                lambda: agent.prompt(), lambda: agent.prompt(reward=np.zeros(3)),
                lambda: agent.prompt(goal=np.zeros(4)),
+               lambda: agent.prompt(goal=np.zeros(OBS), softmax=0.5),
                lambda: agent.prompt(obs=np.zeros((3, OBS)), reward=np.zeros(2))):
     with pytest.raises(bfm.ArgumentError):
       call()
