@@ -33,6 +33,10 @@ void rehearsal_step(double bytes) {
   setitimer(ITIMER_PROF, &timer, NULL);
 }
 
+void rehearsal_rest(void) {
+  if (is_child) setitimer(ITIMER_PROF, &(struct itimerval){0}, NULL);
+}
+
 static void leave(int signal) { _exit(signal); }
 
 // the parent's handlers are none of the child's, nothing is said of its death, and it does not

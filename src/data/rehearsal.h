@@ -14,4 +14,7 @@ int rehearsing(void);
 // the child has come to its next step, of so many bytes
 void rehearsal_step(double bytes);
 
+// until its next step the child does what is not HDF5's, and takes the time that this takes
+void rehearsal_rest(void);
+
 #endif
