@@ -39,10 +39,6 @@ static int64_t sample_size(const Dataset *data) {
   return data->count < STATES ? data->count : STATES;
 }
 
-static int64_t sample_row(const Dataset *data, int64_t i) {
-  return (int64_t)((double)i * (double)data->count / (double)sample_size(data));
-}
-
 static void put_number(const Dataset *data, cJSON *coverage, const char *name, double number,
                        const char *of) {
   cJSON_AddNumberToObject(coverage, name, number);
@@ -65,7 +61,8 @@ static double *gather(const Dataset *data, const double *rows, int64_t columns) 
   int64_t n = sample_size(data);
   double *out = malloc((size_t)(n * columns + 1) * sizeof *out);
   for (int64_t i = 0; i < n && columns && out; i++) {
-    memcpy(out + i * columns, rows + sample_row(data, i) * columns, columns * sizeof *out);
+    memcpy(out + i * columns, rows + dataset_sample_row(data, n, i) * columns,
+           columns * sizeof *out);
   }
   return out;
 }
@@ -128,7 +125,7 @@ static int add_cells(const Dataset *data, cJSON *coverage, int *done) {
 static double column_bits(const Dataset *data, int64_t column) {
   int64_t counts[BINS] = {0}, n = sample_size(data);
   for (int64_t i = 0; i < n; i++) {
-    double value = data->obs[sample_row(data, i) * data->obs_dim + column];
+    double value = data->obs[dataset_sample_row(data, n, i) * data->obs_dim + column];
     counts[(int)fmin(fmax(floor(value / BIN_WIDTH) + BINS / 2, 0), BINS - 1)]++;
   }
   double bits = 0;

@@ -15,6 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/rng.h"
 #include "data/hdf5.h"
 #include "data/npz.h"
 #include "data/rehearsal.h"
@@ -759,6 +760,11 @@ int dataset_read_demo(Dataset *data, const char *path) {
   }
   if (status) dataset_free(data);
   return status;
+}
+
+int64_t dataset_sample_row(const Dataset *data, int64_t rows, int64_t i) {
+  int64_t begin = i * data->count / rows, end = (i + 1) * data->count / rows;
+  return begin + (int64_t)random_below(0, STREAM_USER, 0, i, (uint64_t)(end - begin));
 }
 
 void dataset_trim(Dataset *data) {

@@ -80,6 +80,9 @@ int dataset_check_actions(const Dataset *data);
 int dataset_stride(Dataset *data, int64_t n);
 // zeros in the observations' columns from `first` on; the file stays as it is
 int dataset_clear(Dataset *data, int64_t first);
+// row i of a sample: one at random of each of so many equal shares of the data. At equal distances
+// they could all be of one time of their episodes
+int64_t dataset_sample_row(const Dataset *data, int64_t rows, int64_t i);
 // let go of all but the transitions, which from now on are read in any order
 void dataset_trim(Dataset *data);
 void dataset_free(Dataset *data);

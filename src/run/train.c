@@ -269,18 +269,18 @@ static int make_agent(Training *t, const Dataset *data) {
 // ---------------------------------- prompt states ------------------------------------------------
 
 // so many rows of an array, evenly spread over all, of each row the first bytes
-static void *sample_part(const void *from, int64_t count, size_t row_bytes, int64_t rows,
+static void *sample_part(const Dataset *data, const void *from, size_t row_bytes, int64_t rows,
                          size_t bytes) {
   char *to = malloc((size_t)rows * bytes + 1);
   for (int64_t i = 0; to && bytes && i < rows; i++) {
-    memcpy(to + (size_t)i * bytes, (const char *)from + (size_t)(i * count / rows) * row_bytes,
-           bytes);
+    size_t row = (size_t)dataset_sample_row(data, rows, i);
+    memcpy(to + (size_t)i * bytes, (const char *)from + row * row_bytes, bytes);
   }
   return to;
 }
 
-static void *sample(const void *from, int64_t count, int64_t rows, size_t row_bytes) {
-  return sample_part(from, count, row_bytes, rows, row_bytes);
+static void *sample(const Dataset *data, const void *from, int64_t rows, size_t row_bytes) {
+  return sample_part(data, from, row_bytes, rows, row_bytes);
 }
 
 // where the states are: in tables of their own or, one after the other, in physics
@@ -332,7 +332,7 @@ static int64_t prompt_rows(const Training *t, const Dataset *data) {
 // positions that are observed are states at rest
 static int give_observed(Training *t, const Dataset *data, const Domain *domain) {
   int64_t rows = prompt_rows(t, data), nq = domain->obs_dim - domain->goal_dim;
-  float *obs = sample(data->obs, data->count, rows, data->obs_dim * sizeof(float));
+  float *obs = sample(data, data->obs, rows, data->obs_dim * sizeof(float));
   double *qpos = malloc((size_t)(rows * nq) * sizeof *qpos);
   for (int64_t i = 0; obs && qpos && i < rows * nq; i++) {
     qpos[i] = obs[i / nq * data->obs_dim + i % nq];
@@ -353,12 +353,12 @@ static int give_prompt(Training *t, const Dataset *data) {
   States states;
   TRY(find_states(t, data, &states));
   int64_t rows = prompt_rows(t, data);
-  float *obs = sample(data->obs, data->count, rows, data->obs_dim * sizeof(float));
+  float *obs = sample(data, data->obs, rows, data->obs_dim * sizeof(float));
   double *parts[3];
   int missing = !obs;
   for (int i = 0; i < 3; i++) {
-    parts[i] = sample_part(states.part[i].from, data->count, states.part[i].row * sizeof(double),
-                           rows, states.part[i].columns * sizeof(double));
+    parts[i] = sample_part(data, states.part[i].from, states.part[i].row * sizeof(double), rows,
+                           states.part[i].columns * sizeof(double));
     missing |= !parts[i];
   }
   int status = missing ? bfm_fail(BFM_NO_MEMORY, "no memory for %" PRId64 " prompt states", rows)
@@ -373,8 +373,8 @@ static int give_prompt(Training *t, const Dataset *data) {
 static int keep_rewards(Training *t, const Dataset *data) {
   if (!data->rewards) return BFM_OK;
   int64_t rows = prompt_rows(t, data);
-  t->sample_obs = sample(data->next_obs, data->count, rows, data->obs_dim * sizeof(float));
-  t->sample_rewards = sample(data->rewards, data->count, rows, sizeof(float));
+  t->sample_obs = sample(data, data->next_obs, rows, data->obs_dim * sizeof(float));
+  t->sample_rewards = sample(data, data->rewards, rows, sizeof(float));
   t->sample_rows = rows;
   if (t->sample_obs && t->sample_rewards) return BFM_OK;
   return bfm_fail(BFM_NO_MEMORY, "no memory for %" PRId64 " rewards", rows);

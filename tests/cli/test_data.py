@@ -348,6 +348,15 @@ def test_coverage(env, tmp_path):
   assert f"cells {cells[0]}, states 800, " in run("info", short).stdout.replace("\n", " ")
 
 
+def test_coverage_is_of_all_times_of_episodes(tmp_path):
+  rows = 40000  # twice the sample
+  qpos = np.zeros((rows, 2))
+  qpos[1::2, 0] = 0.1
+  path = write_dataset(tmp_path / "data.h5", rows, obs=4, env="point_mass",
+                       **{"infos/qpos": qpos, "infos/qvel": np.zeros((rows, 2))})
+  assert info(path)["coverage"]["cells"] == 2
+
+
 def test_coverage_without_states(tmp_path):
   rng = np.random.default_rng(5)
   wide = rng.uniform(-1.6, 1.6, (200, 5))

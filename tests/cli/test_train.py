@@ -233,6 +233,19 @@ def test_held_actions_are_transitions_of_many_steps(tmp_path):
   assert "94 transitions" in process.stdout, process
 
 
+def test_prompt_states_are_of_all_times_of_episodes(tmp_path):
+  """Also where their number divides that of the rows, as 100,000 does with a dataset of millions."""
+  time = np.arange(5000) % 100
+  states = {"infos/qpos": np.stack([time, np.arange(5000)], 1), "infos/qvel": np.zeros((5000, 2))}
+  data = write_dataset(tmp_path / "data.h5", rows=5000, obs=4, env="point_mass", timeouts=time == 99,
+                       observations=np.tile(time[:, None], 4), **states)
+  train(data, tmp_path / "run", "--steps", 2, "--prompt-states", 500)
+  model = load_file(tmp_path / "run" / "model.safetensors")
+  qpos, obs = model["prompt.qpos"], model["prompt.obs"]
+  assert (obs.T == qpos[:, 0]).all() and (np.diff(qpos[:, 1]) > 0).all()
+  assert len(set(qpos[:, 0])) > 90 and 44 < qpos[:, 0].mean() < 55
+
+
 # ---------------------------------- refusals ------------------------------------------------------
 
 
