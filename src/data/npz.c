@@ -251,7 +251,7 @@ static int convert(const uint8_t *bytes, const Array *array, double **values) {
 int npz_has(const Npz *npz, const char *name) {
   Member member;
   int found;
-  return !find_member(npz, name, &member, &found) && found;
+  return find_member(npz, name, &member, &found) || found;
 }
 
 int npz_read(const Npz *npz, const char *name, int64_t *rows, int64_t *columns, double **values) {

@@ -14,6 +14,7 @@ int npz_open(Npz **npz, const char *path);
 int npz_parse(Npz **npz, const void *bytes, size_t size);  // a copy is taken
 void npz_close(Npz *npz);
 
+// 1 also where it cannot be told, which npz_read then says
 int npz_has(const Npz *npz, const char *name);
 
 // an array as float64 [rows, columns], to be freed; one axis counts as one column

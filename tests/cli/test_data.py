@@ -435,6 +435,17 @@ def test_a_pipe_among_archives_is_not_waited_for(tmp_path):
   assert "not a regular file" in refused("info", tmp_path)
 
 
+@pytest.mark.parametrize("name", ["discount", "reward", "physics"])
+def test_a_damaged_array_is_not_taken_for_a_missing_one(name, tmp_path):
+  folder = write_exorl(tmp_path / "x", episodes([4, 4]))
+  path = folder / "episode_000001.npz"
+  whole = path.read_bytes()
+  place = whole.rindex(name.encode() + b".npy") - 4  # of the member, in the zip's directory
+  path.write_bytes(whole[:place] + b"\xee\xee\xee\x0e" + whole[place + 4:])
+  error = refused("info", folder)
+  assert "a member is not where the directory says" in error and path.name in error
+
+
 def test_damaged_archives(tmp_path):
   """No bit that is flipped and no length that is cut may crash the reader."""
   folder = write_exorl(tmp_path / "x", episodes([4]), np.savez_compressed)
