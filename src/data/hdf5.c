@@ -66,8 +66,20 @@ int hdf5_use(const char *path, int (*use)(hid_t file, void *context), void *cont
   return status;
 }
 
+// in "infos/qpos", infos may be missing or a table
+static int has_group_of(hid_t file, const char *name) {
+  char group[64];
+  H5O_info_t info;
+  const char *slash = strchr(name, '/');
+  if (!slash) return 1;
+  snprintf(group, sizeof group, "%.*s", (int)(slash - name), name);
+  if (!H5Lexists(file, group, H5P_DEFAULT)) return 0;
+  return H5Oget_info_by_name(file, group, &info, H5P_DEFAULT) < 0 || info.type == H5O_TYPE_GROUP;
+}
+
 int hdf5_has(hid_t file, const char *name) {
-  return H5Lexists(file, name, H5P_DEFAULT) > 0 && H5Oexists_by_name(file, name, H5P_DEFAULT) > 0;
+  return has_group_of(file, name) && H5Lexists(file, name, H5P_DEFAULT) &&
+         H5Oexists_by_name(file, name, H5P_DEFAULT);
 }
 
 // ---------------------------------- tables -------------------------------------------------------
@@ -94,7 +106,7 @@ static int open_table(hid_t file, const char *name, hid_t *table) {
   rehearsal_step(0);
   if (!hdf5_has(file, name)) return bfm_fail(BFM_BAD_FILE, "there is no dataset \"%s\"", name);
   *table = H5Dopen2(file, name, H5P_DEFAULT);
-  if (*table < 0) return bfm_fail(BFM_BAD_FILE, "\"%s\" is not a dataset", name);
+  if (*table < 0) return bfm_fail(BFM_BAD_FILE, "\"%s\" is not a dataset, or damaged", name);
   return BFM_OK;
 }
 

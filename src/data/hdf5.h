@@ -26,7 +26,8 @@ hid_t hdf5_type(ColumnType type);
 // open a file for `use`, which only reads it; done twice, first in a child that may crash on it
 int hdf5_use(const char *path, int (*use)(hid_t file, void *context), void *context);
 
-// whether the file has a dataset or group of this name
+// whether the file has a dataset or group of this name; 1 also where damage hides it, which those
+// that open it then say
 int hdf5_has(hid_t file, const char *name);
 
 // [rows, columns] of a dataset of numbers; one with a single axis counts as one column

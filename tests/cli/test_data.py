@@ -322,6 +322,16 @@ def test_bad_infos(change, part, tmp_path):
   assert list(tmp_path.iterdir()) == [path]
 
 
+def test_damaged_infos_are_not_taken_for_missing_ones(tmp_path):
+  path = write_d4rl(tmp_path / "data.h5", episodes([4, 4]))
+  with h5py.File(path, "a") as file:
+    file["infos/qpos"] = file["infos/qvel"] = np.zeros((8, 2))
+    place = h5py.h5o.get_info(file["infos"].id).addr
+  whole = path.read_bytes()
+  path.write_bytes(whole[:place] + b"\xff" + whole[place + 1:])
+  assert "is not a dataset, or damaged" in refused("info", path)
+
+
 def test_files_whose_writer_died(tmp_path):
   """Tables of different lengths: the shortest counts, in every command."""
   path = collected(tmp_path / "data.h5", "--steps", 100, env="walker")
