@@ -3,11 +3,13 @@
 
 #include "data/hdf5.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -32,14 +34,17 @@ typedef struct {
   int (*use)(hid_t file, void *context);
   void *context;
   int status;
+  int locked;  // by a process that writes it, as HDF5 does
 } Use;
 
 static void open_and_use(void *context) {
   Use *u = context;
   hid_t file = H5Fopen(u->path, H5F_ACC_RDONLY, H5P_DEFAULT);
   if (file < 0) {
-    u->status = bfm_fail(BFM_BAD_FILE, "%s cannot be opened: the HDF5 file is cut short or damaged",
-                         u->path);
+    u->status =
+        u->locked ? bfm_fail(BFM_IO, "another process has %s open for writing", u->path)
+                  : bfm_fail(BFM_BAD_FILE,
+                             "%s cannot be opened: the HDF5 file is cut short or damaged", u->path);
     return;
   }
   u->status = u->use(file, u->context);
@@ -50,6 +55,7 @@ static int use_with_care(Use *u) {
   int fd;
   size_t size;
   TRY(oldfile_open(u->path, &fd, &size));
+  u->locked = flock(fd, LOCK_SH | LOCK_NB) && errno == EWOULDBLOCK;
   close(fd);
   if (H5Fis_hdf5(u->path) <= 0) return bfm_fail(BFM_BAD_FILE, "%s is not an HDF5 file", u->path);
   if (!rehearse(open_and_use, u)) {
@@ -61,7 +67,7 @@ static int use_with_care(Use *u) {
 
 int hdf5_use(const char *path, int (*use)(hid_t file, void *context), void *context) {
   Hdf5Errors errors = hdf5_silence();
-  int status = use_with_care(&(Use){path, use, context, BFM_OK});
+  int status = use_with_care(&(Use){path, use, context, BFM_OK, 0});
   hdf5_restore(errors);
   return status;
 }

@@ -332,6 +332,13 @@ def test_damaged_infos_are_not_taken_for_missing_ones(tmp_path):
   assert "is not a dataset, or damaged" in refused("info", path)
 
 
+def test_a_file_that_is_being_written_is_not_called_damaged(tmp_path):
+  path = write_d4rl(tmp_path / "data.h5", episodes([4, 4]))
+  with h5py.File(path, "a"):
+    assert f"another process has {path} open for writing" in refused("info", path)
+  assert info(path)["transitions"] == 6
+
+
 def test_files_whose_writer_died(tmp_path):
   """Tables of different lengths: the shortest counts, in every command."""
   path = collected(tmp_path / "data.h5", "--steps", 100, env="walker")
