@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -34,13 +35,15 @@ static int open_unlinked(Block *block, size_t bytes) {
   return BFM_OK;
 }
 
+// a child that went ahead may have taken it
 static int reserve(const Block *block, size_t bytes) {
   int fd = block->file - 1;
-  size_t more = bytes - (block->mapped ? block->bytes : 0);
+  struct stat file;
   struct statvfs disk;
-  if (fstatvfs(fd, &disk)) return no_room(bytes);
+  if (fstat(fd, &file) || fstatvfs(fd, &disk)) return no_room(bytes);
+  double more = (double)bytes - (double)file.st_size;
   errno = ENOSPC;
-  if ((double)disk.f_bavail * (double)disk.f_frsize < (double)more) return no_room(bytes);
+  if ((double)disk.f_bavail * (double)disk.f_frsize < more) return no_room(bytes);
   return fallocate(fd, 0, 0, (off_t)bytes) ? no_room(bytes) : BFM_OK;
 }
 

@@ -8,6 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -366,6 +369,33 @@ static void test_blocks(void **state) {
   block_free(&block);
 }
 
+// a disk with room for files of so many bytes
+static double disk_bytes = 1 << 30;
+
+int fstatvfs(int fd, struct statvfs *disk) {
+  struct stat file;
+  if (fstat(fd, &file)) return -1;
+  fsblkcnt_t left = (fsblkcnt_t)(disk_bytes - (double)file.st_size);
+  *disk = (struct statvfs){.f_frsize = 1, .f_bavail = left};
+  return 0;
+}
+
+// HDF5's files are read by a child first: it takes the room that its parent then has
+static void test_room_is_taken_once(void **state) {
+  (void)state;
+  Block block = {0};
+  void *rows = NULL;
+  disk_bytes = 3e6;
+  assert_int_equal(block_grow(&block, &rows, 1000000, 1), BFM_OK);
+  pid_t child = fork();
+  if (!child) _exit(block_grow(&block, &rows, 2500000, 1));
+  assert_int_equal(waitpid(child, NULL, 0), child);
+  assert_int_equal(block_grow(&block, &rows, 2500000, 1), BFM_OK);
+  assert_int_equal(block_grow(&block, &rows, 3500000, 1), BFM_NO_MEMORY);
+  disk_bytes = 1 << 30;
+  block_free(&block);
+}
+
 // where memory ends, a file goes on
 static void test_limited_memory(void **state) {
   (void)state;
@@ -402,6 +432,7 @@ int main(void) {
       cmocka_unit_test(test_mapped),
       cmocka_unit_test(test_trained_in_place),
       cmocka_unit_test(test_blocks),
+      cmocka_unit_test(test_room_is_taken_once),
       cmocka_unit_test(test_limited_memory),
   };
   return cmocka_run_group_tests(tests, setup, teardown);
