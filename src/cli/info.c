@@ -232,15 +232,19 @@ typedef int Info(const char *path, cJSON *info);
 // what a regular file is, by its first bytes, or by its name where these do not tell
 static Info *info_of(const char *path) {
   static const char hdf5[8] = "\x89HDF\r\n\x1a\n";
+  static const char *const datasets[] = {".h5", ".hdf5", ".npz"};
   char head[8] = "";
   FILE *file = fopen(path, "rb");
   size_t n = file ? fread(head, 1, sizeof head, file) : 0;
   if (file) fclose(file);
-  if (!memcmp(head, hdf5, sizeof head) || cli_has_suffix(path, ".npz")) return dataset_info;
+  if (!memcmp(head, hdf5, sizeof head)) return dataset_info;
   if (picture_of(head, n)) return picture_of(head, n);
   // the first number of a safetensors file may look like a brace, with zeros behind it
   if (*head == '{' && !memchr(head, 0, n)) return records_info;
   if (cli_has_suffix(path, ".json") || cli_has_suffix(path, ".jsonl")) return records_info;
+  for (size_t i = 0; i < sizeof datasets / sizeof *datasets; i++) {
+    if (cli_has_suffix(path, datasets[i])) return dataset_info;
+  }
   return safetensors_info;
 }
 

@@ -313,6 +313,18 @@ def test_other_files(tmp_path):
   assert "NaN" in refused("info", data)
 
 
+def test_datasets_by_their_names(tmp_path):
+  """What a failed download left, and a file whose first block is its user's."""
+  page, block = tmp_path / "page.hdf5", tmp_path / "block.h5"
+  page.write_text("<html>404 Not Found</html>\n")
+  assert "page.hdf5 is not an HDF5 file" in refused("info", page)
+  with h5py.File(write_dataset(tmp_path / "data.h5"), "r") as data, \
+       h5py.File(block, "w", userblock_size=512) as file:
+    for name in data:
+      data.copy(name, file)
+  assert info(block)["transitions"] == 200
+
+
 def info(path):
   return json.loads(run("info", "--json", path).stdout)
 
