@@ -201,6 +201,10 @@ static int read_policy(Crew *c, int t, const char *path) {
   double sigma = c->options->learner.sigma * (c->kind->levels ? 0.5 : 1);
   cJSON_AddNumberToObject(options, "sigma", sigma);
   cJSON_AddNumberToObject(options, "random-steps", 0);
+  // noise of its own, as learners have; as text, since JSON's numbers end at 2^53
+  char seed[32];
+  snprintf(seed, sizeof seed, "%" PRIu64, ((uint64_t)c->options->seed + (uint64_t)t) & INT64_MAX);
+  cJSON_AddStringToObject(options, "seed", seed);
   char *given = cJSON_PrintUnformatted(options);
   cJSON_Delete(options);
   if (!given) return bfm_fail(BFM_NO_MEMORY, "no memory for a policy");

@@ -93,6 +93,20 @@ def test_a_policy_of_a_task_acts_again(tmp_path):
   assert not (tmp_path / "c.h5").exists()
 
 
+def test_policies_have_noise_of_their_own_and_of_the_seed(tmp_path):
+  collect("point_mass", tmp_path / "a.h5", "--with", "td3", "--envs", 4, "--steps", 100)
+  model = tmp_path / "a.easy.safetensors"
+  signs = []
+  for seed in (1, 2, 2**63 - 1):
+    path = tmp_path / f"{seed}.h5"
+    collect("point_mass", path, "--with", "policy", "--model", f"{model},{model}", "--envs", 4,
+            "--steps", 400, "--sigma", 10, "--seed", seed)  # so loud that nothing else is heard
+    tables = read(path)[0]
+    signs.append(np.sign(tables["actions"][np.argsort(tables["step"])]).reshape(100, 2, 2, 2))
+  for a, b in [(signs[0], signs[1]), (signs[0], signs[2]), (signs[0][:, 0], signs[0][:, 1])]:
+    assert 0.4 < np.mean(a == b) < 0.6
+
+
 def test_a_policy_of_another_domain_with_the_same_sizes(tmp_path):
   collect("cheetah", tmp_path / "a.h5", "--with", "td3", "--task", "run", "--envs", 2, "--steps", 50)
   policy, level = tmp_path / "a.run.safetensors", tmp_path / "b.medium.safetensors"
