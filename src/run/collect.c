@@ -468,6 +468,7 @@ typedef struct {
   Collection *collection;
   int64_t rows, last;  // numbers of transitions go on behind the last one that is in the file
   int64_t labels;      // rows of infos/source
+  int64_t envs;        // side by side until now
   double *steps, *sources;
 } Begun;
 
@@ -529,7 +530,9 @@ static int go_on(Collection *c, const Begun *begun) {
   int count;
   const Table *tables = episodes_tables(c->waiting, &count);
   TRY(writer_resume(&c->writer, c->plan.path, tables, count, c->options.steps));
-  c->at = begun->last / c->n + (begun->last >= 0);
+  // neither may the draws of the actions, also where environments were fewer
+  int64_t fewest = begun->envs < c->n ? begun->envs : c->n;
+  c->at = begun->last / fewest + (begun->last >= 0);
   for (int64_t i = 0; i < begun->labels && i < writer_rows(c->writer); i++) {
     int agent = (int)begun->sources[i];
     if (agent >= 0 && agent < c->crew.agents) c->rows_of[agent]++;
@@ -541,6 +544,7 @@ static int open_resumed(Collection *c) {
   Begun begun = {.collection = c, .last = -1};
   int status = hdf5_use(c->plan.path, look_into, &begun);
   CollectOptions then = c->options;
+  begun.envs = then.envs;
   if (!status) status = options_from_json(collect_options(), &c->options, c->plan.given);
   if (!status) status = check_same(c, &then);
   if (!status) status = go_on(c, &begun);

@@ -123,6 +123,16 @@ def test_a_resume_keeps_who_acts_and_for_what(tmp_path):
   assert info(path)["transitions"] == 200
 
 
+def test_a_resume_in_more_environments_draws_other_actions(tmp_path):
+  path = tmp_path / "data.h5"
+  collect(path, "--steps", 400)
+  process = run("collect", "--resume", "--steps", 2000, "--envs", 16, "-o", path)
+  assert process.returncode == 0, process.stderr
+  tables = read(path)[0]
+  assert len(np.unique(tables["step"])) == 2000
+  assert len(np.unique(tables["actions"], axis=0)) == 2000
+
+
 @pytest.mark.parametrize("columns", [0, 2])
 def test_a_resume_of_numbers_in_columns_is_refused(columns, tmp_path):
   path = tmp_path / "data.h5"
