@@ -17,7 +17,7 @@
 #define MAX_SOURCES 256  // distinct vectors in one expression
 #define MAX_VALUES 8192  // their numbers
 #define MAX_DEPTH 128    // nested expressions and signs: a parenthesis is two
-#define MAX_TEXT 65536   // characters for muParser, vectors and aliases spelled out
+#define MAX_TEXT 20000   // for muParser, which takes fewer, vectors and aliases spelled out
 #define MAX_NAME 128
 #define MANY 1024  // arguments of functions that take any number
 #define PAIR 63    // of those that take two vectors

@@ -369,6 +369,18 @@ static void test_limits(void **state) {
   assert_int_equal(reward_new(&reward, model, NULL, nested), BFM_BAD_ARGUMENT);
   assert_non_null(strstr(bfm_error(), "spelled out"));
 
+  // … whether they are many or deep, and is the only one on the way
+  int refused = 0;
+  for (size_t at = 0; at + 10 < REWARD_MAX_LENGTH; at += 10) {
+    memcpy(text + at, "sum(qvel)+", 10);
+    strcpy(text + at + 10, "1");
+    int status = reward_new(&reward, model, NULL, text);
+    assert_true(status ? strstr(bfm_error(), "spelled out") != NULL : !refused);
+    refused = status;
+    reward_free(reward);
+  }
+  assert_int_equal(refused, BFM_BAD_ARGUMENT);
+
   // as long as it may be
   for (int i = 0; i < REWARD_MAX_LENGTH; i++) text[i] = i % 2 ? '+' : '1';
   text[REWARD_MAX_LENGTH - 1] = 0;
