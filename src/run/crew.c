@@ -139,6 +139,11 @@ static int check_options(const CrewKind *kind, const CollectOptions *options) {
                     "hold is %" PRId64 ", but %s acts: --hold is for --with random", options->hold,
                     kind->name);
   }
+  int has_returns = kind->learners && (kind->algo != EXPLORER_RND || *options->task);
+  if (!isinf(options->until) && !has_returns) {
+    return bfm_fail(BFM_BAD_ARGUMENT, "until is %g, but %s acts: --until is for learners%s",
+                    options->until, kind->name, kind->learners ? " with a --task" : "");
+  }
   return BFM_OK;
 }
 

@@ -373,6 +373,9 @@ def test_a_learner_that_diverges_leaves_the_data(tmp_path):
     (["hopper", "--with", "d4rl-medium-replay", "--task", "5"], "leave out --task"),
     (["walker", "--with", "policy"], "--model"),
     (["walker", "--with", "rnd", "--hiden", 16], "did you mean --hidden?"),
+    (["walker", "--with", "rnd", "--until", 900], "--until is for learners with a --task"),
+    (["hopper", "--with", "d4rl-medium", "--until", 900], "until is 900, but d4rl-medium acts"),
+    (["walker", "--task", "run", "--until", 900], "until is 900, but random acts"),
 ])
 def test_refusals_leave_nothing(arguments, part, tmp_path):
   assert part in refused("collect", *arguments, "-o", tmp_path / "data.h5")
