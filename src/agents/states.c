@@ -138,7 +138,7 @@ int agent_prompt_rewards(bfm_agent *a, const char *text, float *rewards) {
   double *values = malloc((size_t)a->prompt.count * sizeof *values);
   if (!values) return bfm_fail(BFM_NO_MEMORY, "no memory for %ld rewards", (long)a->prompt.count);
   int status = ask(a, expression, values);
-  if (!task) status = task_suggest(a->prompt.env, text, status);
+  if (!task && a->prompt.world) status = task_suggest(a->prompt.world, text, status);
   for (int64_t i = 0; i < a->prompt.count && !status; i++) {
     rewards[i] = (float)values[i];
     if (isinf(rewards[i])) {

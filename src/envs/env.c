@@ -157,7 +157,7 @@ static int understand(bfm_env *env, const char *const *texts, int groups, Questi
     question->of[g].task = by_step ? task : NULL;
     if (by_step) continue;
     int status = compile(env, task ? task->expression : texts[g], &question->of[g].compiled);
-    TRY(task ? status : task_suggest(domain->name, texts[g], status));
+    TRY(task ? status : task_suggest(env->world, texts[g], status));
   }
   return BFM_OK;
 }
@@ -297,7 +297,7 @@ int bfm_rewards(const char *name, const char *text, int64_t count, const double 
   if (!status) {
     status = rewards_bulk(world->model, domain->aliases, task ? task->expression : text, count,
                           qpos, qvel, act, pool, rewards);
-    if (!task) status = task_suggest(name, text, status);
+    if (!task) status = task_suggest(world, text, status);
   }
   threads_free(pool);
   world_free(world);

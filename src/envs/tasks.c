@@ -3,10 +3,10 @@
 
 #include "envs/tasks.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "core/nearest.h"
+#include "envs/quantities.h"
 #include "envs/reward.h"
 
 static const Task tasks[] = {
@@ -181,25 +181,18 @@ const Task *task_at(const char *domain, int index) {
   return NULL;
 }
 
-// whether the name that a refusal suggests, (did you mean 'speed'?), is nearer than the best task
-static int is_nearer(const Nearest *task, const char *refusal) {
-  static const char before[] = "did you mean '";
-  char name[64] = "";
-  const char *at = strstr(refusal, before);
-  if (!at || sscanf(at + strlen(before), "%63[^']", name) != 1) return 0;
-  Nearest nearest = *task;
-  nearest_try(&nearest, name);
-  return nearest.best == name;
-}
-
-int task_suggest(const char *domain, const char *text, int status) {
+int task_suggest(const World *world, const char *text, int status) {
   static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789";
   if (status != BFM_BAD_ARGUMENT || text[strspn(text, letters)]) return status;
   if (strncmp(bfm_error(), REWARD_UNKNOWN, strlen(REWARD_UNKNOWN))) return status;
   Nearest nearest = {.word = text};
+  const char *domain = world->domain->name;
   const Task *task;
   for (int i = 0; (task = task_at(domain, i)); i++) nearest_try(&nearest, task->name);
-  if (!nearest.best || is_nearer(&nearest, bfm_error())) return status;
+  const char *best = nearest.best;  // of the tasks; a quantity that is nearer was suggested already
+  quantities_nearest(world->model, &nearest);
+  for (const Alias *a = world->domain->aliases; a && a->name; a++) nearest_try(&nearest, a->name);
+  if (!best || nearest.best != best) return status;
   return bfm_fail(status, "%s has no task and no quantity \"%s\"; did you mean the task %s?",
-                  domain, text, nearest.best);
+                  domain, text, best);
 }

@@ -3,6 +3,8 @@
 #ifndef BFM_ENVS_TASKS_H
 #define BFM_ENVS_TASKS_H
 
+#include "envs/domain.h"
+
 typedef enum {
   TASK_KNOWN,   // in the datasets: agents were trained on it
   TASK_NEW,     // only asked for at test time
@@ -24,6 +26,6 @@ const Task *task_find(const char *domain, const char *name);
 const Task *task_at(const char *domain, int i);
 // a text that is no task became a refused expression: where it is one word that nothing is called by,
 // it may be a task's name mistyped, and the refusal says so. Returns the status
-int task_suggest(const char *domain, const char *text, int status);
+int task_suggest(const World *world, const char *text, int status);
 
 #endif
