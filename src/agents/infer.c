@@ -6,7 +6,8 @@
 
 #include "agents/agent.h"
 
-#define CHUNK 2048
+#define CHUNK 2048      // rows at once
+#define CHUNK_GPU 4096  // beside a training run, every chunk waits for its turn
 
 typedef struct Infer {
   int64_t rows;
@@ -39,9 +40,9 @@ void agent_free_infer(bfm_agent *a) {
   a->infer = NULL;
 }
 
-// buffers for at least min(rows, CHUNK) rows, and at least `least`
+// buffers for at least `rows` rows or a chunk of them, and at least `least`
 static int reserve(bfm_agent *a, int64_t rows, int64_t least) {
-  int64_t want = rows < CHUNK ? rows : CHUNK;
+  int64_t chunk = agent_on_cpu(a) ? CHUNK : CHUNK_GPU, want = rows < chunk ? rows : chunk;
   want = (want > least ? want : least) + 15;
   want -= want % 16;
   if (a->infer && a->infer->rows >= want) return BFM_OK;

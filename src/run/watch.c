@@ -181,7 +181,7 @@ static int each(void *context, int64_t done, int64_t total) {
   return atomic_load(&w->stop) || (w->plan.stop && *w->plan.stop);
 }
 
-#define SEATS 4  // seeds evaluated at once: a GPU's answers take longer than their work
+#define SEATS 8  // seeds evaluated at once: a GPU's answers take longer than their work
 
 // one seed's evaluation, a thread's
 typedef struct {
@@ -273,10 +273,12 @@ static int evaluate_some(Watch *w, int first, int count, FILE *lines) {
   return status;
 }
 
+// in as few rounds as the seats allow, of about equal size: on a GPU, one takes as long as several
 static int evaluate_pending(Watch *w, FILE *lines) {
-  for (int r = 0; r < w->plan.replicas; r += SEATS) {
-    int left = w->plan.replicas - r;
-    TRY(evaluate_some(w, r, left < SEATS ? left : SEATS, lines));
+  int replicas = w->plan.replicas, rounds = (replicas + SEATS - 1) / SEATS;
+  for (int i = 0; i < rounds; i++) {
+    int first = i * replicas / rounds, end = (i + 1) * replicas / rounds;
+    TRY(evaluate_some(w, first, end - first, lines));
   }
   return BFM_OK;
 }

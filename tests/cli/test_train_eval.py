@@ -63,6 +63,14 @@ def test_every_task_and_seed_is_evaluated(watched):
   assert not list(watched.glob("pending*"))
 
 
+def test_more_seeds_are_evaluated_than_sit_side_by_side(point_mass, tmp_path):
+  train(point_mass, tmp_path / "run", "--steps", 20, "--seeds", 9, "--seed", 3, *EVAL,
+        "--eval-tasks", "easy", "--eval-es", "on")
+  evals = lines(tmp_path / "run" / "eval.jsonl")
+  assert [(e["step"], e["seed"]) for e in evals] == [(20, 3 + i) for i in range(9)]
+  assert len(list((tmp_path / "run").glob("best.*.safetensors"))) == 9
+
+
 def test_the_best_model_is_kept(watched):
   evals = lines(watched / "eval.jsonl")
   for replica in range(2):
