@@ -63,11 +63,11 @@ static void place_networks(bfm_agent *a) {
 static void parameter_layout(bfm_agent *a, Arena *arena) {
   int copies = a->ops->type == BF16;
   int64_t b_count = a->net[NET_B].count;
-  a->value = arena_take(arena, a->count * sizeof(float));
+  a->value = floats(arena, a->count);
   a->grad = arena_take(arena, a->count * type_size(a->ops->type));
-  a->adam_m = arena_take(arena, a->count * sizeof(float));
-  a->adam_v = arena_take(arena, a->count * sizeof(float));
-  a->target = arena_take(arena, a->target_count * sizeof(float));
+  a->adam_m = floats(arena, a->count);
+  a->adam_v = floats(arena, a->count);
+  a->target = floats(arena, a->target_count);
   a->work = copies ? arena_take(arena, a->count * 2) : a->value;
   a->target_work = copies ? arena_take(arena, a->target_count * 2) : a->target;
   if (a->K > 1) {
@@ -81,10 +81,6 @@ static void parameter_layout(bfm_agent *a, Arena *arena) {
   if (a->goal_dim != a->obs_dim || a->config.goal[0]) {
     a->goal_columns = arena_take(arena, a->goal_dim * sizeof *a->goal_columns);
   }
-}
-
-static float *floats(Arena *arena, int64_t count) {
-  return arena_take(arena, count * sizeof(float));
 }
 
 static void batch_layout(bfm_agent *a, Arena *arena) {

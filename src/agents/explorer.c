@@ -97,10 +97,6 @@ static void place_networks(bfm_explorer *e) {
 
 // ------------------------------- memory ----------------------------------------------------------
 
-static float *floats(Arena *arena, int64_t count) {
-  return arena_take(arena, count * sizeof(float));
-}
-
 static int64_t seen_count(const bfm_explorer *e) {
   return ((int64_t)e->T * e->E * e->obs_dim + 1) / 2 * 2;  // what follows is aligned to 8 bytes
 }

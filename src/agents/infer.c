@@ -22,15 +22,15 @@ static void infer_layout(bfm_agent *a, Infer *x, Arena *arena) {
   tape_layout(&x->f, &a->net[NET_F], type, TAPE_INFER, 1, rows, arena);
   tape_layout(&x->b, &a->net[NET_B], type, TAPE_INFER, 1, rows, arena);
   tape_layout(&x->pi, &a->net[NET_PI], type, TAPE_INFER, 1, rows, arena);
-  x->obs = arena_take(arena, rows * a->obs_dim * sizeof(float));
-  x->goal = a->goal_columns ? arena_take(arena, rows * a->goal_dim * sizeof(float)) : x->obs;
-  x->act = arena_take(arena, rows * a->act_dim * sizeof(float));
-  x->z = arena_take(arena, rows * a->d * sizeof(float));
-  x->z_b = arena_take(arena, rows * a->d * sizeof(float));
-  x->mu = arena_take(arena, rows * a->act_dim * sizeof(float));
-  x->out = arena_take(arena, rows * a->d * sizeof(float));
-  x->q = arena_take(arena, rows * a->M * sizeof(float));
-  x->candidates = arena_take(arena, rows * a->act_dim * sizeof(float));
+  x->obs = floats(arena, rows * a->obs_dim);
+  x->goal = a->goal_columns ? floats(arena, rows * a->goal_dim) : x->obs;
+  x->act = floats(arena, rows * a->act_dim);
+  x->z = floats(arena, rows * a->d);
+  x->z_b = floats(arena, rows * a->d);
+  x->mu = floats(arena, rows * a->act_dim);
+  x->out = floats(arena, rows * a->d);
+  x->q = floats(arena, rows * a->M);
+  x->candidates = floats(arena, rows * a->act_dim);
 }
 
 void agent_free_infer(bfm_agent *a) {

@@ -42,11 +42,11 @@ static void prompt_layout(Prompt *p, int apart, Arena *arena) {
     for (int i = 0; i < net->layers; i++)
       p->trunk[i] = arena_take(arena, p->kept * net->hidden * size);
   }
-  p->states = arena_take(arena, rows * a->goal_dim * sizeof(float));
-  p->w = arena_take(arena, rows * sizeof(float));
-  if (a->goal_columns) p->whole = arena_take(arena, p->chunk * a->obs_dim * sizeof(float));
-  p->z_b = arena_take(arena, a->d * sizeof(float));
-  p->b = arena_take(arena, p->chunk * a->d * sizeof(float));
+  p->states = floats(arena, rows * a->goal_dim);
+  p->w = floats(arena, rows);
+  if (a->goal_columns) p->whole = floats(arena, p->chunk * a->obs_dim);
+  p->z_b = floats(arena, a->d);
+  p->b = floats(arena, p->chunk * a->d);
   p->sum = arena_take(arena, a->d * sizeof(double));
 }
 

@@ -21,4 +21,9 @@ static inline void *arena_take(Arena *arena, size_t bytes) {
   return arena->base ? arena->base + at : NULL;
 }
 
+// room for so many of them
+static inline float *floats(Arena *arena, int64_t count) {
+  return arena_take(arena, count * sizeof(float));
+}
+
 #endif

@@ -58,17 +58,15 @@ void tape_layout(Tape *tape, const Net *net, Type type, TapeKind kind, int repli
     tape->in[b] = arena_take(arena, body * tape->ld_in[b] * size);
     tape->act[b] = arena_take(arena, body * net->hidden * size);
     tape->pre[b] = kind == TAPE_TRAIN ? arena_take(arena, body * net->hidden * size) : tape->act[b];
-    tape->stats[b] = arena_take(arena, body * net->blocks * 2 * sizeof(float));
+    tape->stats[b] = floats(arena, body * net->blocks * 2);
   }
   for (int i = 0; i <= net->layers; i++) {
     int own = kind == TAPE_TRAIN && net->trunk_norm[i].width;
     tape->x[i] = arena_take(arena, body * trunk_width(net, i) * size);
     tape->x_pre[i] = own ? arena_take(arena, body * trunk_width(net, i) * size) : tape->x[i];
-    if (net->trunk_norm[i].width) {
-      tape->x_stats[i] = arena_take(arena, body * net->blocks * 2 * sizeof(float));
-    }
+    if (net->trunk_norm[i].width) tape->x_stats[i] = floats(arena, body * net->blocks * 2);
   }
-  tape->out = arena_take(arena, heads * tape->ld_out * sizeof(float));
+  tape->out = floats(arena, heads * tape->ld_out);
   if (kind == TAPE_INFER) return;
 
   tape->dout = arena_take(arena, heads * ld_dout * size);
@@ -76,10 +74,10 @@ void tape_layout(Tape *tape, const Net *net, Type type, TapeKind kind, int repli
     tape->dx[i] = arena_take(arena, body * trunk_width(net, i) * size);
   }
   int64_t wide = net->hidden > net->feat ? net->hidden : net->feat;
-  int64_t scratch = norm_scratch(replicas * net->body, rows, wide) * sizeof(float);
+  int64_t scratch = norm_scratch(replicas * net->body, rows, wide);
   for (int b = 0; b < net_branches(net); b++) {
     tape->dact[b] = arena_take(arena, body * net->hidden * size);
-    tape->scratch[b] = arena_take(arena, scratch);
+    tape->scratch[b] = floats(arena, scratch);
   }
   tape->din = arena_take(arena, body * tape->ld_in[0] * size);
 }
