@@ -191,14 +191,18 @@ static void point_params(bfm_agent *a) {
   }
 }
 
-static void list_tensors(bfm_agent *a, int net, const char *suffix, float *base) {
+int agent_list_tensors(const Net *net, const char *suffix, float *at, AgentTensor *tensors) {
   char name[32];
   NetTensor found[NET_MAX_TENSORS];
-  snprintf(name, sizeof name, "%s%s", a->net[net].name, suffix);
-  int n = net_tensors(&a->net[net], name, found);
-  for (int i = 0; i < n; i++) {
-    a->tensors[a->tensor_count++] = (AgentTensor){found[i], base + a->first[net] + found[i].at};
-  }
+  snprintf(name, sizeof name, "%s%s", net->name, suffix);
+  int n = net_tensors(net, name, found);
+  for (int i = 0; i < n; i++) tensors[i] = (AgentTensor){found[i], at + found[i].at};
+  return n;
+}
+
+static void list_tensors(bfm_agent *a, int net, const char *suffix, float *base) {
+  a->tensor_count += agent_list_tensors(&a->net[net], suffix, base + a->first[net],
+                                        a->tensors + a->tensor_count);
 }
 
 // seeds to the device; with `start`, the networks' first parameters
@@ -288,14 +292,15 @@ static int setup(bfm_agent *a, int start) {
   return a->ops->sync(a->ops);
 }
 
+int agent_check_size(const char *what, int64_t value, int64_t most) {
+  if (value >= 1 && value <= most) return BFM_OK;
+  return bfm_fail(BFM_BAD_ARGUMENT, "%s must be 1 to %ld, not %ld", what, (long)most, (long)value);
+}
+
 int agent_new(bfm_agent **out, int64_t obs_dim, int64_t act_dim, const Config *config, int start) {
   *out = NULL;
-  if (obs_dim < 1 || obs_dim > OBS_MOST) {
-    return bfm_fail(BFM_BAD_ARGUMENT, "obs_dim must be 1 to %d, not %ld", OBS_MOST, (long)obs_dim);
-  }
-  if (act_dim < 1 || act_dim > ACT_MOST) {
-    return bfm_fail(BFM_BAD_ARGUMENT, "act_dim must be 1 to %d, not %ld", ACT_MOST, (long)act_dim);
-  }
+  TRY(agent_check_size("obs_dim", obs_dim, OBS_MOST));
+  TRY(agent_check_size("act_dim", act_dim, ACT_MOST));
   bfm_agent *a = calloc(1, sizeof *a);
   if (!a) return bfm_fail(BFM_NO_MEMORY, "out of memory for an agent");
   a->config = *config;

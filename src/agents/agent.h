@@ -97,6 +97,7 @@ struct bfm_agent {
 // step.c
 void agent_learn(bfm_agent *agent);  // losses, gradients, updates, on the batch that is there
 int agent_check_losses(bfm_agent *agent, float *out);
+int agent_upload_ones(Ops *ops, float *to, int64_t count);
 int agent_set_lr(bfm_agent *agent, double lr);  // from the next step on; B's own alike
 // as bfm_agent_set_data, of arrays that are known to be finite: on a CPU they are read where they
 // are, and must stay there as long as the agent trains
@@ -128,6 +129,9 @@ const AgentTensor *agent_find_tensor(const bfm_agent *agent, const char *name);
 float *agent_tensor_at(const bfm_agent *agent, const AgentTensor *tensor, int replica);
 // start: with initial parameters; else they are zero, to be filled from a file
 int agent_new(bfm_agent **out, int64_t obs_dim, int64_t act_dim, const Config *config, int start);
+int agent_check_size(const char *what, int64_t value, int64_t most);  // 1 … most
+// a network's tensors, whose parameters begin at `at`; returns how many
+int agent_list_tensors(const Net *net, const char *suffix, float *at, AgentTensor *tensors);
 int agent_check_replica(const bfm_agent *agent, int replica);
 int agent_on_cpu(const bfm_agent *agent);  // its memory is the program's own
 int agent_check_finite(const float *x, int64_t rows, int64_t cols, const char *what);

@@ -179,15 +179,6 @@ static int allocate(bfm_explorer *e, void (*layout)(bfm_explorer *, Arena *), vo
   return BFM_OK;
 }
 
-static int upload_ones(bfm_explorer *e, float *to, int64_t count) {
-  float *ones = malloc(count * sizeof *ones);
-  if (!ones) return bfm_fail(BFM_NO_MEMORY, "out of memory for %ld values", (long)count);
-  for (int64_t i = 0; i < count; i++) ones[i] = 1;
-  int status = e->ops->upload(e->ops, to, ones, count * sizeof *ones);
-  free(ones);
-  return status;
-}
-
 int explorer_upload_counters(bfm_explorer *e) {
   int64_t policy_steps = e->step / e->options.delay;
   TRY(e->ops->upload(e->ops, e->step_device, &e->step, sizeof e->step));
@@ -216,20 +207,15 @@ int explorer_ready(bfm_explorer *e) {
   if (e->work_memory) return BFM_OK;
   TRY(allocate(e, work_layout, &e->work_memory));
   point_params(e);
-  TRY(upload_ones(e, e->ones, e->T * e->N));
+  TRY(agent_upload_ones(e->ops, e->ones, e->T * e->N));
   return explorer_upload_counters(e);
 }
 
 // ------------------------------- parameters ------------------------------------------------------
 
 static void list_tensors(bfm_explorer *e, int net, const char *suffix, float *base) {
-  char name[32];
-  NetTensor found[NET_MAX_TENSORS];
-  snprintf(name, sizeof name, "%s%s", e->net[net].name, suffix);
-  int n = net_tensors(&e->net[net], name, found);
-  for (int i = 0; i < n; i++) {
-    e->tensors[e->tensor_count++] = (AgentTensor){found[i], base + e->first[net] + found[i].at};
-  }
+  e->tensor_count += agent_list_tensors(&e->net[net], suffix, base + e->first[net],
+                                        e->tensors + e->tensor_count);
 }
 
 static void list_input_stats(bfm_explorer *e) {
@@ -295,7 +281,7 @@ static int setup(bfm_explorer *e, int start) {
   }
   for (int i = XNET_Q; i <= XNET_PI; i++) list_tensors(e, i, "_target", e->target);
   for (int t = 0; t < e->T && e->input_stats; t++) {  // variances, before anything was seen
-    TRY(upload_ones(e, e->input_stats + (2 * t + 1) * e->obs_dim, e->obs_dim));
+    TRY(agent_upload_ones(e->ops, e->input_stats + (2 * t + 1) * e->obs_dim, e->obs_dim));
   }
   list_input_stats(e);
   TRY(init_parameters(e, start));
@@ -303,18 +289,13 @@ static int setup(bfm_explorer *e, int start) {
   return e->ops->sync(e->ops);
 }
 
-static int check_size(const char *what, int64_t value, int64_t most) {
-  if (value >= 1 && value <= most) return BFM_OK;
-  return bfm_fail(BFM_BAD_ARGUMENT, "%s must be 1 to %ld, not %ld", what, (long)most, (long)value);
-}
-
 int explorer_make(bfm_explorer **out, int64_t obs_dim, int64_t act_dim, int tasks, int envs,
                   const ExplorerOptions *options, int start) {
   *out = NULL;
-  TRY(check_size("obs_dim", obs_dim, OBS_MOST));
-  TRY(check_size("act_dim", act_dim, ACT_MOST));
-  TRY(check_size("tasks", tasks, TASKS_MOST));
-  TRY(check_size("envs", envs, ENVS_MOST));
+  TRY(agent_check_size("obs_dim", obs_dim, OBS_MOST));
+  TRY(agent_check_size("act_dim", act_dim, ACT_MOST));
+  TRY(agent_check_size("tasks", tasks, TASKS_MOST));
+  TRY(agent_check_size("envs", envs, ENVS_MOST));
   bfm_explorer *e = calloc(1, sizeof *e);
   if (!e) return bfm_fail(BFM_NO_MEMORY, "out of memory for an explorer");
   e->options = *options;

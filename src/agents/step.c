@@ -282,12 +282,12 @@ static int upload(bfm_agent *a, float *to, const float *from, int64_t cols, cons
   return a->ops->upload(a->ops, to, from, rows * cols * sizeof *to);
 }
 
-static int upload_ones(bfm_agent *a, float *to, int64_t count) {
+int agent_upload_ones(Ops *ops, float *to, int64_t count) {
   float ones[1024];
   for (int i = 0; i < 1024; i++) ones[i] = 1;
   for (int64_t i = 0; i < count; i += 1024) {
     int64_t n = count - i < 1024 ? count - i : 1024;
-    TRY(a->ops->upload(a->ops, to + i, ones, n * sizeof *ones));
+    TRY(ops->upload(ops, to + i, ones, n * sizeof *ones));
   }
   return BFM_OK;
 }
@@ -304,7 +304,7 @@ int bfm_agent_update(bfm_agent *a, const bfm_batch *batch, float *losses) {
   TRY(agent_check_actions(batch->act, a->R, a->N, a->act_dim));
   TRY(upload(a, a->next_obs, batch->next_obs, a->obs_dim, "next_obs"));
   if (batch->discount) TRY(upload(a, a->discount, batch->discount, 1, "discount"));
-  else TRY(upload_ones(a, a->discount, a->R * a->N));
+  else TRY(agent_upload_ones(ops, a->discount, a->R * a->N));
   if (batch->noise_next) TRY(upload(a, a->noise_next, batch->noise_next, a->act_dim, "noise_next"));
   else draw_noise(a, a->noise_next, STREAM_NOISE_NEXT);
   if (batch->noise_pi) TRY(upload(a, a->noise_pi, batch->noise_pi, a->act_dim, "noise_pi"));
@@ -419,7 +419,7 @@ static int copy_data(bfm_agent *a, int64_t count, const float *const from[DATA_A
   for (int i = 0; i < DATA_ARRAYS; i++) {
     size_t bytes = count * cols[i] * sizeof(float);
     to[i] = arena_take(&place, bytes);
-    TRY(from[i] ? ops->upload(ops, to[i], from[i], bytes) : upload_ones(a, to[i], count));
+    TRY(from[i] ? ops->upload(ops, to[i], from[i], bytes) : agent_upload_ones(ops, to[i], count));
   }
   return use_data(a, count, (const float *const *)to);
 }
