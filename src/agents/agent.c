@@ -393,8 +393,7 @@ const AgentTensor *agent_find_tensor(const bfm_agent *a, const char *name) {
   return NULL;
 }
 
-float *agent_tensor_at(const bfm_agent *a, const AgentTensor *t, int replica) {
-  (void)a;
+float *agent_tensor_at(const AgentTensor *t, int replica) {
   return t->at + replica * t->tensor.stride;
 }
 
@@ -452,7 +451,7 @@ int bfm_agent_get_tensor(bfm_agent *a, int replica, const char *name, float *out
   NEED("agent, name, out", a, name, out);
   const AgentTensor *t;
   TRY(find_for_access(a, replica, name, count, &t));
-  return padding_download(a->ops, t->tensor.padding, out, agent_tensor_at(a, t, replica), count);
+  return padding_download(a->ops, t->tensor.padding, out, agent_tensor_at(t, replica), count);
 }
 
 int bfm_agent_set_tensor(bfm_agent *a, int replica, const char *name, const float *values,
@@ -461,7 +460,7 @@ int bfm_agent_set_tensor(bfm_agent *a, int replica, const char *name, const floa
   const AgentTensor *t;
   TRY(find_for_access(a, replica, name, count, &t));
   TRY(agent_check_finite(values, 1, count, name));
-  TRY(padding_upload(a->ops, t->tensor.padding, agent_tensor_at(a, t, replica), values, count));
+  TRY(padding_upload(a->ops, t->tensor.padding, agent_tensor_at(t, replica), values, count));
   agent_refresh_copies(a);
   return a->ops->sync(a->ops);
 }

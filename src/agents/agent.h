@@ -126,7 +126,7 @@ void td3_actor_loss(bfm_agent *agent);
 int agent_ready(bfm_agent *agent);            // buffers of a training step, made at the first call
 void agent_refresh_copies(bfm_agent *agent);  // working copies after a change of parameters
 const AgentTensor *agent_find_tensor(const bfm_agent *agent, const char *name);
-float *agent_tensor_at(const bfm_agent *agent, const AgentTensor *tensor, int replica);
+float *agent_tensor_at(const AgentTensor *tensor, int replica);
 // start: with initial parameters; else they are zero, to be filled from a file
 int agent_new(bfm_agent **out, int64_t obs_dim, int64_t act_dim, const Config *config, int start);
 int agent_check_size(const char *what, int64_t value, int64_t most);  // 1 … most

@@ -289,8 +289,8 @@ static int setup(bfm_explorer *e, int start) {
   return e->ops->sync(e->ops);
 }
 
-int explorer_make(bfm_explorer **out, int64_t obs_dim, int64_t act_dim, int tasks, int envs,
-                  const ExplorerOptions *options, int start) {
+int explorer_new(bfm_explorer **out, int64_t obs_dim, int64_t act_dim, int tasks, int envs,
+                 const ExplorerOptions *options, int start) {
   *out = NULL;
   TRY(agent_check_size("obs_dim", obs_dim, OBS_MOST));
   TRY(agent_check_size("act_dim", act_dim, ACT_MOST));
@@ -321,11 +321,6 @@ int explorer_make(bfm_explorer **out, int64_t obs_dim, int64_t act_dim, int task
   return BFM_OK;
 }
 
-int explorer_new(bfm_explorer **out, int64_t obs_dim, int64_t act_dim, int tasks, int envs,
-                 const ExplorerOptions *options) {
-  return explorer_make(out, obs_dim, act_dim, tasks, envs, options, 1);
-}
-
 int bfm_explorer_new(bfm_explorer **out, int64_t obs_dim, int64_t act_dim, int tasks, int envs,
                      const char *options) {
   NEED("explorer", out);
@@ -333,7 +328,7 @@ int bfm_explorer_new(bfm_explorer **out, int64_t obs_dim, int64_t act_dim, int t
   *out = NULL;
   TRY(options_default(explorer_options, &o));
   if (options) TRY(options_from_json(explorer_options, &o, options));
-  return explorer_new(out, obs_dim, act_dim, tasks, envs, &o);
+  return explorer_new(out, obs_dim, act_dim, tasks, envs, &o, 1);
 }
 
 void bfm_explorer_free(bfm_explorer *e) {
@@ -379,16 +374,15 @@ int bfm_explorer_tensor_info(const bfm_explorer *e, int index, const char **name
 }
 
 static int find_tensor(const bfm_explorer *e, int task, const char *name, int64_t count,
-                       float **at, Padding *padding) {
-  *at = NULL;
+                       const AgentTensor **tensor) {
+  *tensor = NULL;
   if (task < 0 || task >= e->T) {
     return bfm_fail(BFM_BAD_ARGUMENT, "task %d of an explorer with %d", task, e->T);
   }
   for (int i = 0; i < e->tensor_count; i++) {
     const NetTensor *t = &e->tensors[i].tensor;
     if (strcmp(t->name, name)) continue;
-    *at = e->tensors[i].at + task * t->stride;
-    *padding = t->padding;
+    *tensor = &e->tensors[i];
     if (t->count == count) return BFM_OK;
     return bfm_fail(BFM_BAD_ARGUMENT, "tensor %s has %ld values, not %ld", name, (long)t->count,
                     (long)count);
@@ -399,20 +393,18 @@ static int find_tensor(const bfm_explorer *e, int task, const char *name, int64_
 int bfm_explorer_get_tensor(bfm_explorer *e, int task, const char *name, float *out,
                             int64_t count) {
   NEED("explorer, name, out", e, name, out);
-  float *at;
-  Padding padding;
-  TRY(find_tensor(e, task, name, count, &at, &padding));
-  return padding_download(e->ops, padding, out, at, count);
+  const AgentTensor *t;
+  TRY(find_tensor(e, task, name, count, &t));
+  return padding_download(e->ops, t->tensor.padding, out, agent_tensor_at(t, task), count);
 }
 
 int bfm_explorer_set_tensor(bfm_explorer *e, int task, const char *name, const float *values,
                             int64_t count) {
   NEED("explorer, name", e, name);
-  float *at;
-  Padding padding;
-  TRY(find_tensor(e, task, name, count, &at, &padding));
+  const AgentTensor *t;
+  TRY(find_tensor(e, task, name, count, &t));
   TRY(agent_check_finite(values, 1, count, name));
-  TRY(padding_upload(e->ops, padding, at, values, count));
+  TRY(padding_upload(e->ops, t->tensor.padding, agent_tensor_at(t, task), values, count));
   explorer_refresh_copies(e);
   return e->ops->sync(e->ops);
 }

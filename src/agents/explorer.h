@@ -21,9 +21,10 @@ typedef struct {
 
 extern const Option explorer_options[];
 
-// bfm_explorer_new with options that have been read; those left to algo are filled in
+// bfm_explorer_new with options that have been read; those left to algo are filled in.
+// start: with initial parameters; else they are zero, to be filled from a file
 int explorer_new(bfm_explorer **explorer, int64_t obs_dim, int64_t act_dim, int tasks, int envs,
-                 const ExplorerOptions *options);
+                 const ExplorerOptions *options, int start);
 const ExplorerOptions *explorer_options_of(const bfm_explorer *explorer);
 // bfm_explorer_save_state, saying whose it is: domain and tasks, or NULL
 int explorer_save_state(bfm_explorer *explorer, const char *env, const char *tasks,
@@ -99,8 +100,6 @@ struct bfm_explorer {
 };
 
 // explorer.c
-int explorer_make(bfm_explorer **explorer, int64_t obs_dim, int64_t act_dim, int tasks, int envs,
-                  const ExplorerOptions *options, int start);  // start: with first parameters
 int explorer_ready(bfm_explorer *explorer);  // the buffers of an update, made at the first call
 void explorer_refresh_copies(bfm_explorer *explorer);
 int explorer_upload_counters(bfm_explorer *explorer);

@@ -123,7 +123,7 @@ static int load(bfm_explorer **out, const SafeTensors *file, int envs, const cha
   // what is not said is what the tensors are of; files of earlier versions say nothing
   if (o.obs_norm == CHOICE_AUTO) o.obs_norm = choice_of(file, "input.stats");
   if (o.policy_norm == CHOICE_AUTO) o.policy_norm = choice_of(file, "pi.s.out.norm.weight");
-  TRY(explorer_make(out, obs_dim, act_dim, (int)tasks, envs ? envs : (int)saved_envs, &o, 0));
+  TRY(explorer_new(out, obs_dim, act_dim, (int)tasks, envs ? envs : (int)saved_envs, &o, 0));
   return restore(*out, file, kind, step);
 }
 

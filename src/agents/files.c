@@ -31,7 +31,7 @@ static int list_entries(const bfm_agent *a, int kind, int replica, Entry *entrie
     const AgentTensor *t = &a->tensors[i];
     if (kind == MODEL) {
       if (is_target(t)) continue;
-      entries_add(entries, &n, 0, "", &t->tensor, agent_tensor_at(a, t, replica));
+      entries_add(entries, &n, 0, "", &t->tensor, agent_tensor_at(t, replica));
       continue;
     }
     entries_add(entries, &n, a->R, "", &t->tensor, t->at);
@@ -143,8 +143,8 @@ static int copy_parameters(bfm_agent *to, bfm_agent *from, int replica, int *fit
     const AgentTensor *source = agent_find_tensor(from, t->name);
     float *values = malloc((size_t)t->count * sizeof *values);
     if (!values) return bfm_fail(BFM_NO_MEMORY, "out of memory for %s", t->name);
-    int status = padding_download(from->ops, t->padding, values,
-                                  agent_tensor_at(from, source, replica), t->count);
+    int status = padding_download(from->ops, t->padding, values, agent_tensor_at(source, replica),
+                                  t->count);
     if (!status) {
       *fit = *fit && fit_bf16(values, t->count);
       status = padding_upload(to->ops, t->padding, to->tensors[i].at, values, t->count);

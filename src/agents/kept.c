@@ -16,7 +16,7 @@ static int add_to_sum(bfm_agent *a, const AgentTensor *t, int replica, uLong *su
   float *values = malloc((size_t)count * sizeof *values);
   if (!values) return bfm_fail(BFM_NO_MEMORY, "out of memory for %s", t->tensor.name);
   int status =
-      padding_download(a->ops, t->tensor.padding, values, agent_tensor_at(a, t, replica), count);
+      padding_download(a->ops, t->tensor.padding, values, agent_tensor_at(t, replica), count);
   for (int64_t i = 0; i < count && !status; i++) {
     uint16_t half = f32_to_bf16(values[i]);
     *sum = crc32_z(*sum, (const unsigned char *)&half, sizeof half);

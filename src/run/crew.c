@@ -276,7 +276,7 @@ static int open_learners(Crew *c, const char *state) {
   if (options.replay > most) options.replay = most;
   if (!state) {
     return explorer_new(&c->learner, c->sizes.obs_dim, c->sizes.act_dim, c->agents, c->envs,
-                        &options);
+                        &options, 1);
   }
   TRY(check_names(c, state));
   char *given = options_to_json(explorer_options, &options);
