@@ -407,19 +407,14 @@ static int make_watch(Training *t) {
                     .tasks = s->eval_tasks,
                     .episodes = s->eval_episodes,
                     .episode_steps = s->eval_steps,
-                    .replicas = bfm_agent_replicas(t->agent),
                     .rows = t->sample_rows,
                     .obs = t->sample_obs,
                     .rewards = t->sample_rewards,
                     .stop = t->plan.stop};
   enum { ON, OFF, BOTH };
-  const Config *config = &t->agent->config;
-  char options[MACHINE_SIZE];
-  plan.seed = config->seed;
-  if (s->eval_es != ON || !config->es) plan.es[plan.es_count++] = 0;
-  if (s->eval_es != OFF && config->es) plan.es[plan.es_count++] = config->es;
-  config_machine(config->device, config->threads, options);
-  plan.options = options;
+  int64_t es = t->agent->config.es;
+  if (s->eval_es != ON || !es) plan.es[plan.es_count++] = 0;
+  if (s->eval_es != OFF && es) plan.es[plan.es_count++] = es;
   return watch_new(&t->watch, &plan, t->agent);
 }
 

@@ -24,6 +24,9 @@
 
 struct Watch {
   WatchPlan plan;
+  int replicas;
+  int64_t seed;                // of replica 0
+  char options[MACHINE_SIZE];  // to load models with
   TaskList tasks;
   EvalLog evals;    // all that was found
   double *best;     // [replicas]
@@ -38,7 +41,6 @@ struct Watch {
   char undrawn[512];  // why there are no curves
   pthread_mutex_t note_lock;
   char note[64];
-  char options[OPTION_TEXT_SIZE + 64];
 };
 
 void watch_path(const char *folder, const char *name, int replica, int replicas, char *out,
@@ -50,7 +52,7 @@ void watch_path(const char *folder, const char *name, int replica, int replicas,
 }
 
 static void path_of(const Watch *w, const char *name, int replica, char *out, size_t size) {
-  watch_path(w->plan.folder, name, replica, w->plan.replicas, out, size);
+  watch_path(w->plan.folder, name, replica, w->replicas, out, size);
 }
 
 // ---------------------------------- pending models -----------------------------------------------
@@ -58,7 +60,7 @@ static void path_of(const Watch *w, const char *name, int replica, char *out, si
 // the last one goes first: a set that is not whole is done with
 static void remove_pending(const Watch *w) {
   char path[PATH_MAX];
-  for (int r = w->plan.replicas - 1; r >= 0; r--) {
+  for (int r = w->replicas - 1; r >= 0; r--) {
     path_of(w, "pending", r, path, sizeof path);
     unlink(path);
   }
@@ -79,14 +81,14 @@ static int64_t step_of(const Watch *w, const char *name, int replica) {
 // step of the pending models, -1 without a whole set
 static int64_t pending_step(const Watch *w) {
   int64_t step = 0;
-  for (int r = 0; r < w->plan.replicas && step >= 0; r++) step = step_of(w, "pending", r);
+  for (int r = 0; r < w->replicas && step >= 0; r++) step = step_of(w, "pending", r);
   return step;
 }
 
 // the new best is another name of the pending model, put in place of the old
 static int keep_best(Watch *w) {
-  for (int r = 0; r < w->plan.replicas; r++) {
-    double score = evals_score(&w->evals, w->step, w->plan.seed + r);
+  for (int r = 0; r < w->replicas; r++) {
+    double score = evals_score(&w->evals, w->step, w->seed + r);
     if (!(score > w->best[r])) continue;
     char pending[PATH_MAX], best[PATH_MAX], temporary[PATH_MAX + 8];
     path_of(w, "pending", r, pending, sizeof pending);
@@ -125,11 +127,11 @@ static int is_comparable(const Watch *w, int64_t step, int64_t seed) {
 
 // a best model of a later step is one of another course: the next that is evaluated replaces it
 static void forget_best(Watch *w, int64_t step) {
-  for (int r = 0; r < w->plan.replicas; r++) {
+  for (int r = 0; r < w->replicas; r++) {
     w->best[r] = -INFINITY;
     if (step_of(w, "best", r) > step) continue;
     for (int i = 0; i < w->evals.count; i++) {
-      int64_t seed = w->plan.seed + r, at = w->evals.lines[i].step;
+      int64_t seed = w->seed + r, at = w->evals.lines[i].step;
       if (w->evals.lines[i].seed != seed || !is_comparable(w, at, seed)) continue;
       w->best[r] = fmax(w->best[r], evals_score(&w->evals, at, seed));
     }
@@ -217,7 +219,7 @@ static int evaluate_agent(Watch *w, bfm_agent *agent, int replica, float *z, dou
     TRY(bfm_agent_evaluate(agent, &plan, returns));
     for (int i = 0; i < w->tasks.count; i++) {
       EvalLine line = {.step = w->step,
-                       .seed = w->plan.seed + replica,
+                       .seed = w->seed + replica,
                        .es = w->plan.es[k],
                        .episodes = w->plan.episodes};
       snprintf(line.task, sizeof line.task, "%s", w->tasks.text[i]);
@@ -233,7 +235,7 @@ static int evaluate_seed(Seat *seat) {
   char path[PATH_MAX];
   bfm_agent *agent;
   path_of(w, "pending", seat->replica, path, sizeof path);
-  TRY(bfm_agent_load(&agent, path, w->plan.options));
+  TRY(bfm_agent_load(&agent, path, w->options));
   float *z = malloc((size_t)w->tasks.count * bfm_agent_d(agent) * sizeof *z);
   double *returns = malloc((size_t)w->tasks.count * w->plan.episodes * sizeof *returns);
   FILE *lines = open_memstream(&seat->text, &seat->size);
@@ -275,7 +277,7 @@ static int evaluate_some(Watch *w, int first, int count, FILE *lines) {
 
 // in as few rounds as the seats allow, of about equal size: on a GPU, one takes as long as several
 static int evaluate_pending(Watch *w, FILE *lines) {
-  int replicas = w->plan.replicas, rounds = (replicas + SEATS - 1) / SEATS;
+  int replicas = w->replicas, rounds = (replicas + SEATS - 1) / SEATS;
   for (int i = 0; i < rounds; i++) {
     int first = i * replicas / rounds, end = (i + 1) * replicas / rounds;
     TRY(evaluate_some(w, first, end - first, lines));
@@ -285,8 +287,8 @@ static int evaluate_pending(Watch *w, FILE *lines) {
 
 static void take_note(Watch *w) {
   double mean = 0;
-  for (int r = 0; r < w->plan.replicas; r++) {
-    mean += evals_score(&w->evals, w->step, w->plan.seed + r) / w->plan.replicas;
+  for (int r = 0; r < w->replicas; r++) {
+    mean += evals_score(&w->evals, w->step, w->seed + r) / w->replicas;
   }
   char at[32];
   short_count((double)w->step, at, sizeof at);
@@ -344,7 +346,7 @@ int watch_wait(Watch *w) {
 
 int watch_begin(Watch *w, bfm_agent *agent) {
   TRY(watch_wait(w));
-  for (int r = 0; r < w->plan.replicas; r++) {
+  for (int r = 0; r < w->replicas; r++) {
     char path[PATH_MAX];
     path_of(w, "pending", r, path, sizeof path);
     TRY(bfm_agent_save_model(agent, r, path));
@@ -384,7 +386,7 @@ static int ask_rewards(Watch *w, bfm_agent *agent, int i) {
 
 static int prepare(Watch *w, bfm_agent *agent) {
   TRY(tasklist_parse(&w->tasks, w->plan.env, w->plan.tasks));
-  w->best = malloc(w->plan.replicas * sizeof *w->best);
+  w->best = malloc(w->replicas * sizeof *w->best);
   w->rewards = calloc(w->tasks.count, sizeof *w->rewards);
   if (!w->best || !w->rewards) {
     return bfm_fail(BFM_NO_MEMORY, "no memory for %d tasks", w->tasks.count);
@@ -398,8 +400,9 @@ int watch_new(Watch **out, const WatchPlan *plan, bfm_agent *agent) {
   *out = NULL;
   if (!w) return bfm_fail(BFM_NO_MEMORY, "no memory to evaluate with");
   w->plan = *plan;
-  snprintf(w->options, sizeof w->options, "%s", plan->options ? plan->options : "{}");
-  w->plan.options = w->options;
+  w->replicas = agent->R;
+  w->seed = agent->config.seed;
+  config_machine(agent->config.device, agent->config.threads, w->options);
   pthread_mutex_init(&w->note_lock, NULL);
   int status = prepare(w, agent);
   if (status)

@@ -16,14 +16,11 @@
 
 typedef struct {
   const char *folder;
-  const char *options;              // to load models with, a JSON object or NULL
   const char *env;                  // domain
   const char *tasks;                // as in tasklist.h
   int64_t episodes, episode_steps;  // 0 steps: the domain's
   int64_t es[2];
   int es_count;
-  int replicas;
-  int64_t seed;  // of replica 0
   // states the data says rewards of, for tasks that are no expressions; kept until the end
   int64_t rows;
   const float *obs, *rewards;
