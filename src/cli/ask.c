@@ -111,12 +111,12 @@ int ask_check_goal(const cJSON *goal, const char *path) {
   return bfm_fail(BFM_BAD_ARGUMENT, "%s has no \"qpos\" and no \"obs\"", path);
 }
 
-static int file_goal(const cJSON *json, const char *path, bfm_agent *agent, int replica, float *z) {
+static int file_goal(const cJSON *json, const char *path, bfm_agent *agent, float *z) {
   float obs[4096];
   int found;
   TRY(ask_check_goal(json, path));
   TRY(json_floats(json, path, "obs", bfm_agent_obs_dim(agent), obs, &found));
-  if (found) return bfm_agent_prompt_states(agent, replica, 1, obs, z);
+  if (found) return bfm_agent_prompt_states(agent, 0, 1, obs, z);
 
   const World *world;
   TRY(agent_open_world(agent, &world));
@@ -125,7 +125,7 @@ static int file_goal(const cJSON *json, const char *path, bfm_agent *agent, int 
   int status = json_numbers(json, path, "qpos", model->nq, &qpos);
   if (!status) status = json_numbers(json, path, "qvel", model->nv, &qvel);
   if (!status) status = json_numbers(json, path, "act", model->na, &act);
-  if (!status && (status = bfm_agent_prompt_state(agent, replica, qpos, qvel, act, z))) {
+  if (!status && (status = bfm_agent_prompt_state(agent, 0, qpos, qvel, act, z))) {
     bfm_fail_prefix(status, "%s: ", path);
   }
   free(qpos);
@@ -150,38 +150,36 @@ static void say_rewards(const float *rewards, int64_t count, char *said, size_t 
            mean, (long)count, lo, hi);
 }
 
-static int reward_z(const Ask *ask, bfm_agent *agent, int replica, float *z, char *said,
-                    size_t size) {
+static int reward_z(const Ask *ask, bfm_agent *agent, float *z, char *said, size_t size) {
   int64_t count = bfm_agent_prompt_count(agent);
   float *rewards = malloc((size_t)(count + 1) * sizeof *rewards);
   if (!rewards) return bfm_fail(BFM_NO_MEMORY, "no memory for %ld rewards", (long)count);
   int status = agent_prompt_rewards(agent, ask->reward ? ask->reward : ask->task, rewards);
   if (!status) {
     say_rewards(rewards, count, said, size);
-    status =
-        bfm_agent_prompt_reward(agent, replica, count, agent->prompt.obs, rewards, ask->softmax, z);
+    status = bfm_agent_prompt_reward(agent, 0, count, agent->prompt.obs, rewards, ask->softmax, z);
   }
   free(rewards);
   return status;
 }
 
-int ask_z(const Ask *ask, bfm_agent *agent, int replica, float *z, char *said, size_t size) {
+int ask_z(const Ask *ask, bfm_agent *agent, float *z, char *said, size_t size) {
   TRY(ask_check(ask));
   *said = 0;
-  if (ask->reward || ask->task) return reward_z(ask, agent, replica, z, said, size);
-  if (ask->demo) return bfm_agent_prompt_demo(agent, replica, ask->demo, z);
+  if (ask->reward || ask->task) return reward_z(ask, agent, z, said, size);
+  if (ask->demo) return bfm_agent_prompt_demo(agent, 0, ask->demo, z);
   if (ask->goal && strchr(ask->goal, '=') && access(ask->goal, F_OK)) {
-    return bfm_agent_prompt_goal(agent, replica, ask->goal, z, said, size);
+    return bfm_agent_prompt_goal(agent, 0, ask->goal, z, said, size);
   }
   if (ask->goal && access(ask->goal, F_OK)) {
     return bfm_fail(BFM_BAD_ARGUMENT,
                     "goal \"%s\" is neither a file nor a list such as torso.z = 1.3, speed = 0",
                     ask->goal);
   }
-  if (ask->z) return bfm_agent_prompt_kept(agent, replica, ask->z, z);
+  if (ask->z) return bfm_agent_prompt_kept(agent, 0, ask->z, z);
   cJSON *json;
   TRY(json_read(&json, ask->goal));
-  int status = file_goal(json, ask->goal, agent, replica, z);
+  int status = file_goal(json, ask->goal, agent, z);
   cJSON_Delete(json);
   return status;
 }

@@ -27,7 +27,7 @@ int ask_check(const Ask *ask);
 int ask_check_goal(const cJSON *goal, const char *path);
 
 // z [d] of what is asked; said: a sentence about it, may be empty
-int ask_z(const Ask *ask, bfm_agent *agent, int replica, float *z, char *said, size_t size);
+int ask_z(const Ask *ask, bfm_agent *agent, float *z, char *said, size_t size);
 
 // name and text of the flag that was given; where none was, they stay as they are
 void ask_given(const Ask *ask, const char **name, const char **text);

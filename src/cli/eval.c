@@ -57,10 +57,9 @@ static int make_returns(Evaluation *e) {
 // z [tasks, d] of --z, which is the same for all
 static int read_z(const Evaluation *e, bfm_agent *agent, float **z) {
   int64_t d = bfm_agent_d(agent);
-  char said[64];
   *z = calloc(e->judge.tasks.count, d * sizeof **z);
   if (!*z) return bfm_fail(BFM_NO_MEMORY, "no memory for z");
-  TRY(ask_z(&(Ask){.z = e->z}, agent, 0, *z, said, sizeof said));
+  TRY(bfm_agent_prompt_kept(agent, 0, e->z, *z));
   for (int t = 1; t < e->judge.tasks.count; t++) memcpy(*z + t * d, *z, d * sizeof **z);
   return BFM_OK;
 }

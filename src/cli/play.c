@@ -217,7 +217,7 @@ static int open_model(Episode *e, const char *options, char *said, size_t size) 
   TRY(agent_open_world(e->model.agent, &e->world));
   e->z = calloc(bfm_agent_d(e->model.agent), sizeof *e->z);
   if (!e->z) return bfm_fail(BFM_NO_MEMORY, "no memory for z");
-  TRY(ask_z(&e->ask, e->model.agent, 0, e->z, said, size));
+  TRY(ask_z(&e->ask, e->model.agent, e->z, said, size));
   e->prompted = seconds_now() - start;
   e->model.es = (int)e->arguments->options.es;
   e->actor = agent_actor(&e->model);

@@ -89,8 +89,8 @@ static int run(const Arguments *a) {
   char said[4096] = "";
   TRY(bfm_agent_load(&agent, a->model, NULL));
   float *z = calloc(bfm_agent_d(agent), sizeof *z);
-  int status = z ? ask_z(&a->ask, agent, 0, z, said, sizeof said)
-                 : bfm_fail(BFM_NO_MEMORY, "no memory for z");
+  int status =
+      z ? ask_z(&a->ask, agent, z, said, sizeof said) : bfm_fail(BFM_NO_MEMORY, "no memory for z");
   cJSON *json = NULL;
   if (!status) status = z_json(a, agent, z, &json);
   if (!status && a->path) status = json_write(json, a->path);
