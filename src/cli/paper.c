@@ -98,8 +98,7 @@ static int list(const Arguments *a) {
 
 // ---------------------------------- run ----------------------------------------------------------
 
-static void say(void *context, const char *line) {
-  (void)context;
+static void say(const char *line) {
   puts(line);
   fflush(stdout);
 }

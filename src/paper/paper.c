@@ -55,7 +55,7 @@ static void say(const PaperPlan *plan, const char *format, ...) {
   va_start(args, format);
   vsnprintf(line, sizeof line, format, args);
   va_end(args);
-  if (plan->say) plan->say(plan->context, line);
+  plan->say(line);
 }
 
 // ---------------------------------- data ---------------------------------------------------------
@@ -182,7 +182,7 @@ static void name_folder(const Run *r, char *out, size_t size) {
 }
 
 static char *agent_options_of(const Run *r) {
-  cJSON *options = cJSON_Parse(r->plan->options ? r->plan->options : "{}");
+  cJSON *options = cJSON_Parse(r->plan->options);
   const char *table_options = strchr(strchr(r->cell->run, ' ') + 1, ' ') + 1;
   int bad = recipe_add(table_options, options);
   char number[32];
@@ -302,7 +302,7 @@ static int run_cell(const PaperPlan *plan, const PaperCell *cell) {
            .cell = cell,
            .steps = s->steps ? s->steps : table->steps,
            .episodes = s->episodes ? s->episodes : table->episodes};
-  cJSON *more = cJSON_Parse(plan->options ? plan->options : "{}");
+  cJSON *more = cJSON_Parse(plan->options);
   if (s->eval_steps) {
     char steps[32];
     snprintf(steps, sizeof steps, "%" PRId64, s->eval_steps);

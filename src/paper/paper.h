@@ -101,8 +101,7 @@ typedef struct {
   const char *options;  // of the agent, a JSON object: before the table's, and noted in the ledger
   int quiet;
   const volatile sig_atomic_t *stop;
-  void (*say)(void *context, const char *line);  // what is done next, or NULL
-  void *context;
+  void (*say)(const char *line);  // what is done next
 } PaperPlan;
 
 // run what is not in the ledger: collect data, train, evaluate; goes on where a call was cut
