@@ -95,8 +95,6 @@ struct bfm_agent {
 };
 
 // step.c
-void agent_learn(bfm_agent *agent);  // losses, gradients, updates, on the batch that is there
-int agent_check_losses(bfm_agent *agent, float *out);
 int agent_upload_ones(Ops *ops, float *to, int64_t count);
 int agent_set_lr(bfm_agent *agent, double lr);  // from the next step on; B's own alike
 // as bfm_agent_set_data, of arrays that are known to be finite: on a CPU they are read where they

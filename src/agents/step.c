@@ -189,8 +189,9 @@ static void forward_learn(bfm_agent *a) {
   ops->lane(ops, 0);
 }
 
-// A network is updated as soon as its gradients are there: no loss looks at it again in this step.
-void agent_learn(bfm_agent *a) {
+// losses, gradients, updates, on the batch that is there. A network is updated as soon as its
+// gradients are: no loss looks at it again in this step
+static void learn(bfm_agent *a) {
   Ops *ops = a->ops;
   const Pass pi_rows = {.rows = a->N, .lane = 2, .side = 2 + SIDE};
 
@@ -260,7 +261,7 @@ void agent_learn(bfm_agent *a) {
 
 // ------------------------------- on given transitions --------------------------------------------
 
-int agent_check_losses(bfm_agent *a, float *out) {
+static int check_losses(bfm_agent *a, float *out) {
   float host[64 * MAX_LOSSES];
   int64_t n = (int64_t)a->R * a->loss_count;
   TRY(a->ops->download(a->ops, host, a->loss, n * sizeof *host));
@@ -323,10 +324,10 @@ int bfm_agent_update(bfm_agent *a, const bfm_batch *batch, float *losses) {
   } else {
     agent_draw_z(a);
   }
-  agent_learn(a);
+  learn(a);
   a->step++;
   a->stepped = 1;
-  return agent_check_losses(a, losses);
+  return check_losses(a, losses);
 }
 
 // ------------------------------- on data ---------------------------------------------------------
@@ -358,7 +359,7 @@ static void step_body(void *context) {
     agent_features(a);
     agent_draw_z(a);
   }
-  agent_learn(a);
+  learn(a);
 }
 
 static void forget_graphs(bfm_agent *a) {
@@ -472,5 +473,5 @@ int bfm_agent_train(bfm_agent *a, int64_t steps, float *losses) {
     a->step += run;
     a->stepped = 1;
   }
-  return steps > 0 ? agent_check_losses(a, losses) : BFM_OK;
+  return steps > 0 ? check_losses(a, losses) : BFM_OK;
 }

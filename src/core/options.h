@@ -53,10 +53,7 @@ int options_from_json(const Option *table, void *fields, const char *json);
 // what an option's argument is called in help: INT, REAL, TEXT, on|off or the choices
 const char *options_argument(const Option *option);
 
-// help, default and range as one line: "batch size (default 1024, from 2 to 65536)"
-void options_describe(const Option *option, char *out, size_t size);
-
-// one aligned entry per option: flag, argument, then options_describe, wrapped to 79 columns
+// one aligned entry per option: flag, argument, help, default and range, wrapped to 79 columns
 void options_help(const Option *table, FILE *out);
 
 #endif

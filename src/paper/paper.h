@@ -27,7 +27,6 @@ typedef struct {
 // row number i, NULL after the last
 const PaperTable *paper_table_at(int i);
 int paper_table_find(const PaperTable **table, const char *name);  // suggests the nearest name
-const PaperMethod *paper_method_at(const PaperTable *table, int i);
 
 #define PAPER_TEXT 256
 

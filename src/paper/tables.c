@@ -166,7 +166,7 @@ int paper_table_find(const PaperTable **table, const char *name) {
                   nearest_say(&nearest, "; bfm paper list shows them"));
 }
 
-const PaperMethod *paper_method_at(const PaperTable *table, int index) {
+static const PaperMethod *method_at(const PaperTable *table, int index) {
   for (int i = 0; i < METHOD_COUNT; i++) {
     if (!strcmp(methods[i].table, table->name) && index-- == 0) return &methods[i];
   }
@@ -193,8 +193,8 @@ static int count_words(const char *words) {
 
 int paper_cell_at(const PaperTable *table, int i, PaperCell *cell) {
   int method_count = 0, data_count = count_words(table->data);
-  while (paper_method_at(table, method_count)) method_count++;
-  *cell = (PaperCell){.table = table, .method = paper_method_at(table, i % method_count)};
+  while (method_at(table, method_count)) method_count++;
+  *cell = (PaperCell){.table = table, .method = method_at(table, i % method_count)};
   int group = i / method_count;
   if (!word_at(table->domains, group / data_count, cell->domain, sizeof cell->domain)) return 0;
   word_at(table->data, group % data_count, cell->data, sizeof cell->data);

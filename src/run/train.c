@@ -94,8 +94,7 @@ static int take_settings(Training *t, const cJSON *record) {
   int status = text ? options_from_json(train_options, &t->settings, text) : BFM_OK;
   free(text);
   if (status) return bfm_fail_prefix(BFM_BAD_FILE, "%s/run.json: ", t->folder.path);
-  return t->plan.settings ? options_from_json(train_options, &t->settings, t->plan.settings)
-                          : BFM_OK;
+  return options_from_json(train_options, &t->settings, t->plan.settings);
 }
 
 // what this start of the run was given; a resume may be given nothing
