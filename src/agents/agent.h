@@ -102,12 +102,16 @@ int agent_set_lr(bfm_agent *agent, double lr);  // from the next step on; B's ow
 int agent_lend_data(bfm_agent *agent, int64_t count, const float *obs, const float *act,
                     const float *next_obs, const float *discount);
 
-// task.c: z in training
+// task.c: z in training; what B sees and says
 void agent_refresh_pool(bfm_agent *agent);     // from pool_obs
 void agent_draw_z(bfm_agent *agent);           // needs B(s') when not auto-regressive
-void agent_goals(bfm_agent *agent);            // what B sees of a state, of the batch's
+void agent_goals(bfm_agent *agent);            // what B sees of the batch's states
 void agent_features(bfm_agent *agent);         // B(s', z), or phi of s and s'
 void agent_target_features(bfm_agent *agent);  // B⁻(s', z), after B(s', z)
+// of any states, where B sees but some columns
+void agent_select_goal(const bfm_agent *agent, float *out, const float *obs, int64_t rows);
+// x, the output of B's network, or that scaled block by block
+void agent_b_output(const bfm_agent *agent, float *out, const float *x, int64_t rows);
 
 // fb.c, laplacian.c, actor.c: losses and gradients by the outputs of the networks
 void fb_target(bfm_agent *agent);

@@ -141,11 +141,7 @@ int bfm_agent_B(bfm_agent *a, int replica, int64_t rows, const float *obs, const
   for (int64_t row = 0, n; row < rows; row += n) {
     n = rows - row < x->rows ? rows - row : x->rows;
     TRY(put(a, x->obs, obs, row, n, a->obs_dim, "obs"));
-    if (a->goal_columns) {
-      ops->select_columns(ops, &(SelectColumns){.out = x->goal, .in = x->obs,
-                                                .columns = a->goal_columns, .rows = n,
-                                                .in_cols = a->obs_dim, .out_cols = a->goal_dim});
-    }
+    agent_select_goal(a, x->goal, x->obs, n);
     if (a->K > 1) {
       TRY(put(a, x->z, z, row, n, a->d, "z"));
       ops->residual_norm(ops, &(ResidualNorm){.y = x->z_b, .z = x->z, .rows = n, .d = a->d,

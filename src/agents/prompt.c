@@ -103,10 +103,7 @@ static int put_states(Prompt *p, int64_t row, int64_t n, int64_t at) {
   TRY(ops->upload(ops, p->w + at, p->weight + row, n * sizeof *p->w));
   TRY(ops->upload(ops, p->whole ? p->whole : to, p->obs + row * a->obs_dim,
                   n * a->obs_dim * sizeof *p->obs));
-  if (!p->whole) return BFM_OK;
-  ops->select_columns(ops, &(SelectColumns){.out = to, .in = p->whole, .columns = a->goal_columns,
-                                            .rows = n, .in_cols = a->obs_dim,
-                                            .out_cols = a->goal_dim});
+  agent_select_goal(a, to, p->whole, n);
   return BFM_OK;
 }
 
@@ -137,12 +134,7 @@ static void run_b(Prompt *p, int64_t at, int64_t n, int64_t first, int64_t end) 
   ops->pack(ops, &pack);
   net_forward(ops, &a->net[NET_B], a->online[NET_B], &tape,
               (Pass){.rows = n, .replica = p->replica, .first_block = first, .end_block = end});
-  if (a->config.b_norm) {
-    ops->block_norm(ops, &(BlockNorm){.y = p->b, .x = tape.out, .rows = n, .d = a->d,
-                                      .blocks = a->K});
-  } else {
-    ops->copy(ops, p->b, tape.out, n * a->d * sizeof *p->b);
-  }
+  agent_b_output(a, p->b, tape.out, n);
 }
 
 // columns lo … hi-1 of Σ weight·B, given the blocks of z before k

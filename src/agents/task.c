@@ -36,11 +36,7 @@ void agent_refresh_pool(bfm_agent *a) {
   Ops *ops = a->ops;
   int64_t P = a->pool_rows, rows = a->R * P;
   const Tape *tape = &a->tape_pool;
-  if (a->goal_columns) {
-    ops->select_columns(ops, &(SelectColumns){.out = a->pool_goal, .in = a->pool_obs,
-                                              .columns = a->goal_columns, .rows = rows,
-                                              .in_cols = a->obs_dim, .out_cols = a->goal_dim});
-  }
+  agent_select_goal(a, a->pool_goal, a->pool_obs, rows);
   ops->zero(ops, a->pool_z, rows * a->d * sizeof *a->pool_z);
   for (int64_t k = 0; k < a->K; k++) {
     if (a->K > 1) {
@@ -79,28 +75,26 @@ void agent_draw_z(bfm_agent *a) {
 
 // ------------------------------- features --------------------------------------------------------
 
-static void select_goal(bfm_agent *a, float *out, const float *obs) {
+void agent_select_goal(const bfm_agent *a, float *out, const float *obs, int64_t rows) {
+  if (!a->goal_columns) return;
   a->ops->select_columns(a->ops, &(SelectColumns){.out = out, .in = obs, .columns = a->goal_columns,
-                                                  .rows = a->R * a->N, .in_cols = a->obs_dim,
+                                                  .rows = rows, .in_cols = a->obs_dim,
                                                   .out_cols = a->goal_dim});
 }
 
-static void b_output(bfm_agent *a, float *out, const Tape *tape) {
+void agent_b_output(const bfm_agent *a, float *out, const float *x, int64_t rows) {
   Ops *ops = a->ops;
-  int64_t rows = a->R * tape->rows;
   if (a->config.b_norm) {
-    ops->block_norm(ops, &(BlockNorm){.y = out, .x = tape->out, .rows = rows, .d = a->d,
-                                      .blocks = a->K});
+    ops->block_norm(ops, &(BlockNorm){.y = out, .x = x, .rows = rows, .d = a->d, .blocks = a->K});
   } else {
-    ops->copy(ops, out, tape->out, rows * a->d * sizeof *out);
+    ops->copy(ops, out, x, rows * a->d * sizeof *out);
   }
 }
 
 // what B (and V) see of s' and, for lap, of s
 void agent_goals(bfm_agent *a) {
-  if (!a->goal_columns) return;
-  select_goal(a, a->goal, a->next_obs);
-  if (a->laplacian) select_goal(a, a->goal_now, a->obs);
+  agent_select_goal(a, a->goal, a->next_obs, a->R * a->N);
+  if (a->laplacian) agent_select_goal(a, a->goal_now, a->obs, a->R * a->N);
 }
 
 // B(s', z); lap: phi(s) and phi(s')
@@ -114,7 +108,7 @@ void agent_features(bfm_agent *a) {
   if (a->laplacian) pack_b(a, tape, a->goal_now, NULL, a->N, 0);
   pack_b(a, tape, a->goal, a->z_b, a->N, a->laplacian ? a->N : 0);
   net_forward(ops, &a->net[NET_B], a->online[NET_B], tape, (Pass){.rows = tape->rows});
-  b_output(a, a->b, tape);
+  agent_b_output(a, a->b, tape->out, a->R * tape->rows);
 }
 
 // B⁻(s', z), after B(s', z)
@@ -123,5 +117,5 @@ void agent_target_features(bfm_agent *a) {
   const Tape *target = &a->tape_target[NET_B];
   pack_b(a, target, a->goal, a->z_b, a->N, 0);
   net_forward(ops, &a->net[NET_B], a->slow[NET_B], target, (Pass){.rows = a->N});
-  b_output(a, a->b_target, target);
+  agent_b_output(a, a->b_target, target->out, a->R * target->rows);
 }
