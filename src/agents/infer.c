@@ -2,7 +2,6 @@
 // chunks; its buffers are made at the first call and kept.
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "agents/agent.h"
 

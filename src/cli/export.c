@@ -1,7 +1,5 @@
 // bfm export: a smaller file of a model, for machines that only let it act.
 
-#include <inttypes.h>
-#include <stdlib.h>
 #include <sys/stat.h>
 
 #include "cli/cli.h"

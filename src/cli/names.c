@@ -1,7 +1,5 @@
 // bfm names: what a reward of a domain can be made of: aliases, the names of its model, functions.
 
-#include <string.h>
-
 #include "cli/cli.h"
 #include "envs/domain.h"
 #include "envs/quantities.h"

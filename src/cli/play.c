@@ -1,9 +1,7 @@
 // bfm play: an episode of a model that is told what to do, or of a policy that knows it, as a film
 // or a strip of pictures.
 
-#include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "agents/agent.h"
 #include "cli/ask.h"

@@ -1,11 +1,8 @@
 // bfm tasks: the rewards that have a name, of one domain or of all.
 
-#include "envs/tasks.h"
-
-#include <string.h>
-
 #include "cli/cli.h"
 #include "envs/domain.h"
+#include "envs/tasks.h"
 
 typedef struct {
   const char *domain;

@@ -3,7 +3,6 @@
 #include <cjson/cJSON.h>
 #include <inttypes.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "core/newfile.h"

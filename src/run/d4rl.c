@@ -4,7 +4,6 @@
 
 #include "run/d4rl.h"
 
-#include <cjson/cJSON.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
