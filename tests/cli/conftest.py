@@ -1,4 +1,4 @@
-"""The program under test ($BFM, or the checkout's build) and a small dataset to train on."""
+"""The program under test ($BFM, or the checkout's build), small datasets and models of them."""
 import os
 import subprocess
 from pathlib import Path
@@ -52,3 +52,18 @@ def write_dataset(path, rows=200, obs=5, act=2, env="walker", **tables):
 @pytest.fixture
 def data(tmp_path):
   return write_dataset(tmp_path / "data.h5")
+
+
+def train_point_mass(folder, *flags, rows=1000, steps=5):
+  """The run of a tiny agent on a dataset of point_mass, data.h5, both in the folder."""
+  assert run("collect", "point_mass", "--steps", rows, "-o", folder / "data.h5").returncode == 0
+  process = run("train", folder / "data.h5", *TINY, *flags, "--steps", steps, "-o", folder / "run")
+  assert process.returncode == 0, process.stderr
+  return folder / "run"
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+  """Two models of point_mass, of two seeds."""
+  folder = train_point_mass(tmp_path_factory.mktemp("point_mass"), "--seeds", 2)
+  return [folder / f"model.{seed}.safetensors" for seed in range(2)]

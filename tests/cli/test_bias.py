@@ -5,19 +5,9 @@ import shutil
 
 import numpy as np
 import pytest
-from conftest import TINY, refused, run
+from conftest import refused, run
 
 SHORT = ["--device", "cpu", "--threads", 1, "--episodes", 3, "--steps", 6]
-
-
-@pytest.fixture(scope="module")
-def models(tmp_path_factory):
-  """Two models of point_mass, of two seeds."""
-  folder = tmp_path_factory.mktemp("bias")
-  assert run("collect", "point_mass", "--steps", 1000, "-o", folder / "data.h5").returncode == 0
-  process = run("train", folder / "data.h5", *TINY, "--seeds", 2, "--steps", 5, "-o", folder / "run")
-  assert process.returncode == 0, process.stderr
-  return [folder / "run" / f"model.{seed}.safetensors" for seed in range(2)]
 
 
 def lines(command, *arguments):

@@ -11,16 +11,6 @@ from conftest import BFM, TINY, refused, run
 SHORT = ["--episodes", 3, "--steps", 5]
 
 
-@pytest.fixture(scope="module")
-def models(tmp_path_factory):
-  """Two models of point_mass, of two seeds."""
-  folder = tmp_path_factory.mktemp("point_mass")
-  assert run("collect", "point_mass", "--steps", 1000, "-o", folder / "data.h5").returncode == 0
-  process = run("train", folder / "data.h5", *TINY, "--seeds", 2, "--steps", 5, "-o", folder / "run")
-  assert process.returncode == 0, process.stderr
-  return [folder / "run" / f"model.{seed}.safetensors" for seed in range(2)]
-
-
 def lines(*arguments):
   process = run("eval", *arguments, "--json")
   assert process.returncode == 0, process.stderr

@@ -6,18 +6,14 @@ import shutil
 import struct
 
 import pytest
-from conftest import TINY, refused, run
+from conftest import refused, run, train_point_mass
 from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
-  folder = tmp_path_factory.mktemp("point_mass")
-  assert run("collect", "point_mass", "--steps", 1000, "-o", folder / "data.h5").returncode == 0
-  process = run("train", folder / "data.h5", *TINY, "--steps", 5, "-o", folder / "run")
-  assert process.returncode == 0, process.stderr
-  return folder / "run" / "model.safetensors"
+  return train_point_mass(tmp_path_factory.mktemp("point_mass")) / "model.safetensors"
 
 
 @pytest.fixture(autouse=True)

@@ -4,7 +4,7 @@ import json
 import h5py
 import numpy as np
 import pytest
-from conftest import TINY, refused, run, write_dataset
+from conftest import TINY, refused, run, train_point_mass, write_dataset
 from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 
@@ -12,11 +12,7 @@ from safetensors.numpy import load_file, save_file
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
   """A dataset of point_mass and a model of it, in a folder."""
-  folder = tmp_path_factory.mktemp("point_mass")
-  assert run("collect", "point_mass", "--steps", 2000, "-o", folder / "data.h5").returncode == 0
-  process = run("train", folder / "data.h5", *TINY, "--steps", 20, "-o", folder / "run")
-  assert process.returncode == 0, process.stderr
-  return folder
+  return train_point_mass(tmp_path_factory.mktemp("point_mass"), rows=2000, steps=20).parent
 
 
 @pytest.fixture(scope="module")
