@@ -169,35 +169,29 @@ static int act(bfm_agent *agent, const Arguments *a) {
   return bench_act(agent, a->measure.seconds, a->json);
 }
 
-static int run_step(const Arguments *a) { return with_agent(a, bench_step); }
+static int sim(const Arguments *a) { return bench_sim(a->measure.seconds, a->json); }
 
-static int run_prompt(const Arguments *a) { return with_agent(a, prompt); }
+static int reward(const Arguments *a) { return bench_reward(a->measure.seconds, a->json); }
 
-static int run_act(const Arguments *a) { return with_agent(a, act); }
-
-static int run_sim(const Arguments *a) { return bench_sim(a->measure.seconds, a->json); }
-
-static int run_reward(const Arguments *a) { return bench_reward(a->measure.seconds, a->json); }
-
-static int run_collect(const Arguments *a) {
+static int collect(const Arguments *a) {
   return bench_collect(a->agent_flags.given, a->measure.seconds, a->json);
 }
 
 static const struct {
   const char *name;
+  int (*of_agent)(bfm_agent *agent, const Arguments *a);  // NULL: it is of no agent
   int (*run)(const Arguments *a);
-} benches[] = {
-    {"step", run_step},     {"sim", run_sim}, {"reward", run_reward},
-    {"prompt", run_prompt}, {"act", run_act}, {"collect", run_collect},
-};
+} benches[] = {{"step", bench_step, NULL}, {"sim", NULL, sim}, {"reward", NULL, reward},
+               {"prompt", prompt, NULL},   {"act", act, NULL}, {"collect", NULL, collect}};
 #define NAMES "step|sim|reward|prompt|act|collect"
 #define BENCH_COUNT ((int)(sizeof benches / sizeof *benches))
 
 static int run(const Arguments *a) {
   Nearest nearest = {.word = a->what ? a->what : ""};
   for (int i = 0; i < BENCH_COUNT; i++) {
-    if (a->what && !strcmp(benches[i].name, a->what)) return benches[i].run(a);
     nearest_try(&nearest, benches[i].name);
+    if (!a->what || strcmp(benches[i].name, a->what)) continue;
+    return benches[i].of_agent ? with_agent(a, benches[i].of_agent) : benches[i].run(a);
   }
   if (!nearest.best) return bfm_fail(BFM_BAD_ARGUMENT, "name what to measure: bfm bench " NAMES);
   return bfm_fail(BFM_BAD_ARGUMENT, "there is no bench \"%.64s\"; did you mean %s?", a->what,
