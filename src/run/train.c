@@ -267,7 +267,7 @@ static int make_agent(Training *t, const Dataset *data) {
 
 // ---------------------------------- prompt states ------------------------------------------------
 
-// so many rows of an array, evenly spread over all, of each row the first bytes
+// so many rows of an array, one of each equal share of all, of each row the first bytes
 static void *sample_part(const Dataset *data, const void *from, size_t row_bytes, int64_t rows,
                          size_t bytes) {
   char *to = malloc((size_t)rows * bytes + 1);
