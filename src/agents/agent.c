@@ -60,7 +60,8 @@ static void place_networks(bfm_agent *a) {
 
 // ------------------------------- memory ----------------------------------------------------------
 
-static void parameter_layout(bfm_agent *a, Arena *arena) {
+static void parameter_layout(void *agent, Arena *arena) {
+  bfm_agent *a = agent;
   int copies = a->ops->type == BF16;
   int64_t b_count = a->net[NET_B].count;
   a->value = floats(arena, a->count);
@@ -153,24 +154,23 @@ static void loss_layout(bfm_agent *a, Arena *arena) {
   a->loss = floats(arena, a->R * a->loss_count);
 }
 
-static void work_layout(bfm_agent *a, Arena *arena) {
-  batch_layout(a, arena);
-  network_layout(a, arena);
-  loss_layout(a, arena);
+static void work_layout(void *agent, Arena *arena) {
+  batch_layout(agent, arena);
+  network_layout(agent, arena);
+  loss_layout(agent, arena);
 }
 
-// run a layout twice: count, allocate, place
-static int allocate(bfm_agent *a, void (*layout)(bfm_agent *, Arena *), void **memory) {
+int agent_allocate(Ops *ops, void (*layout)(void *, Arena *), void *owner, void **memory) {
   Arena count = {0};
-  layout(a, &count);
-  TRY(a->ops->alloc(a->ops, memory, count.used));
+  layout(owner, &count);
+  TRY(ops->alloc(ops, memory, count.used));
   Arena place = {.base = *memory};
-  layout(a, &place);
+  layout(owner, &place);
   return BFM_OK;
 }
 
 int agent_ready(bfm_agent *a) {
-  return a->memory ? BFM_OK : allocate(a, work_layout, &a->memory);
+  return a->memory ? BFM_OK : agent_allocate(a->ops, work_layout, a, &a->memory);
 }
 
 // ------------------------------- parameters ------------------------------------------------------
@@ -272,7 +272,7 @@ static int setup(bfm_agent *a, int start) {
   name_losses(a);
   int status = config_open(&a->ops, a->config.device, a->config.precision, PRECISION_BF16,
                            a->config.threads);
-  if (!status) status = allocate(a, parameter_layout, &a->parameter_memory);
+  if (!status) status = agent_allocate(a->ops, parameter_layout, a, &a->parameter_memory);
   if (!status && columns) {
     status = a->ops->upload(a->ops, a->goal_columns, columns, column_count * sizeof *columns);
   }

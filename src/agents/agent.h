@@ -125,6 +125,8 @@ void aw_actor_loss(bfm_agent *agent);
 void td3_actor_loss(bfm_agent *agent);
 
 // agent.c
+// run a layout of the owner's buffers twice: count, allocate, place
+int agent_allocate(Ops *ops, void (*layout)(void *, Arena *), void *owner, void **memory);
 int agent_ready(bfm_agent *agent);            // buffers of a training step, made at the first call
 void agent_refresh_copies(bfm_agent *agent);  // working copies after a change of parameters
 const AgentTensor *agent_find_tensor(const bfm_agent *agent, const char *name);

@@ -101,7 +101,8 @@ static int64_t seen_count(const bfm_explorer *e) {
   return ((int64_t)e->T * e->E * e->obs_dim + 1) / 2 * 2;  // what follows is aligned to 8 bytes
 }
 
-static void parameter_layout(bfm_explorer *e, Arena *arena) {
+static void parameter_layout(void *explorer, Arena *arena) {
+  bfm_explorer *e = explorer;
   int copies = e->ops->type == BF16;
   int64_t rows = (int64_t)e->T * e->E;
   e->value = floats(arena, e->count);
@@ -133,7 +134,8 @@ static void batch_layout(const bfm_explorer *e, ExplorerBatch *b, Arena *arena) 
   }
 }
 
-static void work_layout(bfm_explorer *e, Arena *arena) {
+static void work_layout(void *explorer, Arena *arena) {
+  bfm_explorer *e = explorer;
   Type type = e->ops->type;
   int64_t N = e->N, rows = e->T * N;
   e->grad = arena_take(arena, e->count * type_size(type));
@@ -169,16 +171,6 @@ static void work_layout(bfm_explorer *e, Arena *arena) {
   }
 }
 
-// run a layout twice: count, allocate, place
-static int allocate(bfm_explorer *e, void (*layout)(bfm_explorer *, Arena *), void **memory) {
-  Arena count = {0};
-  layout(e, &count);
-  TRY(e->ops->alloc(e->ops, memory, count.used));
-  Arena place = {.base = *memory};
-  layout(e, &place);
-  return BFM_OK;
-}
-
 int explorer_upload_counters(bfm_explorer *e) {
   int64_t policy_steps = e->step / e->options.delay;
   TRY(e->ops->upload(e->ops, e->step_device, &e->step, sizeof e->step));
@@ -205,7 +197,7 @@ int explorer_ready(bfm_explorer *e) {
                     "this explorer is the policy of a file: it acts, and does not learn");
   }
   if (e->work_memory) return BFM_OK;
-  TRY(allocate(e, work_layout, &e->work_memory));
+  TRY(agent_allocate(e->ops, work_layout, e, &e->work_memory));
   point_params(e);
   TRY(agent_upload_ones(e->ops, e->ones, e->T * e->N));
   return explorer_upload_counters(e);
@@ -274,7 +266,7 @@ static int setup(bfm_explorer *e, int start) {
   e->staged_bytes = seen_count(e) * sizeof *e->seen + sizeof *e->act_step;
   e->staged = calloc(1, e->staged_bytes);
   if (!e->staged) return bfm_fail(BFM_NO_MEMORY, "out of memory for %d environments", e->T * e->E);
-  TRY(allocate(e, parameter_layout, &e->memory));
+  TRY(agent_allocate(e->ops, parameter_layout, e, &e->memory));
   point_params(e);
   for (int i = 0; i < XNET_COUNT; i++) {
     if (e->net[i].name) list_tensors(e, i, "", e->value);

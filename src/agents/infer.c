@@ -15,7 +15,9 @@ typedef struct Infer {
   float *obs, *goal, *act, *z, *z_b, *mu, *out, *q, *candidates;
 } Infer;
 
-static void infer_layout(bfm_agent *a, Infer *x, Arena *arena) {
+static void infer_layout(void *agent, Arena *arena) {
+  bfm_agent *a = agent;
+  Infer *x = a->infer;
   Type type = a->ops->type;
   int64_t rows = x->rows;
   tape_layout(&x->f, &a->net[NET_F], type, TAPE_INFER, 1, rows, arena);
@@ -34,7 +36,7 @@ static void infer_layout(bfm_agent *a, Infer *x, Arena *arena) {
 
 void agent_free_infer(bfm_agent *a) {
   if (!a->infer) return;
-  a->ops->release(a->ops, a->infer->memory);
+  if (a->infer->memory) a->ops->release(a->ops, a->infer->memory);
   free(a->infer);
   a->infer = NULL;
 }
@@ -46,20 +48,12 @@ static int reserve(bfm_agent *a, int64_t rows, int64_t least) {
   want -= want % 16;
   if (a->infer && a->infer->rows >= want) return BFM_OK;
   agent_free_infer(a);
-  Infer *x = calloc(1, sizeof *x);
+  Infer *x = a->infer = calloc(1, sizeof *x);
   if (!x) return bfm_fail(BFM_NO_MEMORY, "out of memory for inference");
   x->rows = want;
-  Arena size = {0};
-  infer_layout(a, x, &size);
-  int status = a->ops->alloc(a->ops, &x->memory, size.used);
-  if (status) {
-    free(x);
-    return status;
-  }
-  Arena place = {.base = x->memory};
-  infer_layout(a, x, &place);
-  a->infer = x;
-  return BFM_OK;
+  int status = agent_allocate(a->ops, infer_layout, a, &x->memory);
+  if (status) agent_free_infer(a);
+  return status;
 }
 
 static int check(bfm_agent *a, int replica, int64_t rows) {

@@ -21,8 +21,9 @@ typedef struct Prompt {
   int64_t rows;                  // states of this call
   const float *obs, *weight;     // of this call, on the host
   int64_t chunk, kept;           // rows of a chunk; of all rows, those whose activations are kept
+  int apart;                     // from the tape
   Tape tape;                     // of a chunk
-  void *act, *cat, *trunk[NET_MAX_LAYERS];  // what later blocks need of the kept; NULL: in the tape
+  void *act, *cat, *trunk[NET_MAX_LAYERS];  // what later blocks need of the kept
   float *states, *w;             // [kept + chunk, goal], [kept + chunk]
   float *whole;                  // [chunk, obs] where B sees but some columns, or NULL
   float *z_b, *b;                // [d], [chunk, d]
@@ -30,13 +31,14 @@ typedef struct Prompt {
   void *memory;
 } Prompt;
 
-static void prompt_layout(Prompt *p, int apart, Arena *arena) {
+static void prompt_layout(void *prompt, Arena *arena) {
+  Prompt *p = prompt;
   const bfm_agent *a = p->agent;
   const Net *net = &a->net[NET_B];
   size_t size = type_size(a->ops->type);
-  int64_t rows = apart ? p->kept + p->chunk : p->chunk;
+  int64_t rows = p->apart ? p->kept + p->chunk : p->chunk;
   tape_layout(&p->tape, net, a->ops->type, TAPE_INFER, 1, p->chunk, arena);
-  if (apart) {
+  if (p->apart) {
     p->act = arena_take(arena, p->kept * net->hidden * size);
     p->cat = arena_take(arena, p->kept * 2 * net->feat * size);
     for (int i = 0; i < net->layers; i++)
@@ -55,7 +57,7 @@ static Tape chunk_tape(const Prompt *p, int64_t at) {
   const Net *net = &p->agent->net[NET_B];
   int64_t hidden = at * net->hidden * type_size(p->agent->ops->type);
   Tape tape = p->tape;
-  if (at >= p->kept || !p->act) return tape;
+  if (at >= p->kept || !p->apart) return tape;
   tape.pre[1] = tape.act[1] = (char *)p->act + hidden;
   tape.x[0] = tape.x_pre[0] = (char *)p->cat + at * 2 * net->feat * type_size(p->agent->ops->type);
   for (int i = 0; i < net->layers; i++) {
@@ -78,21 +80,14 @@ static int reserve(bfm_agent *a, int64_t rows) {
   int apart = a->K > 1 && rows > chunk;
   kept = (kept + chunk - 1) / chunk * chunk;
   Prompt *p = a->prompter;
-  if (p && p->chunk >= chunk && p->kept >= kept && (!apart || p->act)) return BFM_OK;
+  if (p && p->chunk >= chunk && p->kept >= kept && p->apart >= apart) return BFM_OK;
   agent_free_prompt(a);
   p = a->prompter = calloc(1, sizeof *p);
   if (!p) return bfm_fail(BFM_NO_MEMORY, "out of memory for a prompt");
-  p->agent = a, p->chunk = chunk, p->kept = kept;
-  Arena size = {0};
-  prompt_layout(p, apart, &size);
-  int status = a->ops->alloc(a->ops, &p->memory, size.used);
-  if (status) {
-    agent_free_prompt(a);
-    return status;
-  }
-  Arena place = {.base = p->memory};
-  prompt_layout(p, apart, &place);
-  return BFM_OK;
+  p->agent = a, p->chunk = chunk, p->kept = kept, p->apart = apart;
+  int status = agent_allocate(a->ops, prompt_layout, p, &p->memory);
+  if (status) agent_free_prompt(a);
+  return status;
 }
 
 // the states of a chunk, as B sees them, and their weights to the device
