@@ -232,7 +232,8 @@ void world_step(const World *world, mjData *data, int substeps) {
 
 // ---------------------------------- shared by domains --------------------------------------------
 
-void draw_joints(const mjModel *model, mjData *data, Draws *draw) {
+void draw_joints(const World *world, mjData *data, Draws *draw) {
+  const mjModel *model = world->model;
   for (int j = 0; j < model->njnt; j++) {
     double *qpos = data->qpos + model->jnt_qposadr[j];
     const double *range = model->jnt_range + 2 * j;

@@ -101,8 +101,8 @@ void world_step(const World *world, mjData *data, int substeps);
 
 // ---------------------------------- shared by domains --------------------------------------------
 
-// dm_control's randomize_limited_and_rotational_joints
-void draw_joints(const mjModel *model, mjData *data, Draws *draw);
+// dm_control's randomize_limited_and_rotational_joints, as a reset
+void draw_joints(const World *world, mjData *data, Draws *draw);
 
 // count a draw of an initial state that was rejected; one too many is an error of MuJoCo, which
 // ends the simulation's reset with a sentence

@@ -24,7 +24,7 @@ static const Alias aliases[] = {
 
 static void reset(const World *world, mjData *data, Draws *draw) {
   for (int rejected = 0;; draw_again(&rejected)) {
-    draw_joints(world->model, data, draw);
+    draw_joints(world, data, draw);
     mj_forward(world->resting, data);
     if (!data->ncon) return;
   }

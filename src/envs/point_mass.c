@@ -9,10 +9,6 @@ static const Alias aliases[] = {
     {0},
 };
 
-static void reset(const World *world, mjData *data, Draws *draw) {
-  draw_joints(world->model, data, draw);
-}
-
 static void observe(const World *world, const mjData *data, double *obs) {
   obs = put(obs, data->qpos, world->model->nq);
   put(obs, data->qvel, world->model->nv);
@@ -28,6 +24,6 @@ const Domain point_mass_domain = {
     .episode_steps = 1000,
     .camera = "fixed",
     .aliases = aliases,
-    .reset = reset,
+    .reset = draw_joints,
     .observe = observe,
 };

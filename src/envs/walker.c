@@ -13,10 +13,6 @@ static const Alias aliases[] = {
     {0},
 };
 
-static void reset(const World *world, mjData *data, Draws *draw) {
-  draw_joints(world->model, data, draw);
-}
-
 static void observe(const World *world, const mjData *data, double *obs) {
   for (int body = 1; body < world->model->nbody; body++) {
     *obs++ = data->xmat[9 * body + 0];
@@ -37,6 +33,6 @@ const Domain walker_domain = {
     .camera = "side",
     .aliases = aliases,
     .names = {[TORSO] = {mjOBJ_BODY, "torso"}},
-    .reset = reset,
+    .reset = draw_joints,
     .observe = observe,
 };
