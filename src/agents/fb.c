@@ -8,42 +8,51 @@
 
 #include "agents/agent.h"
 
-// matrix_i[g] (+)= x_i[g / share_x]·y_i[g / share_y]ᵀ for the rows of group i: [J, width] to [J, J]
-static void outer(bfm_agent *a, float *matrix, int members, const float *x, int64_t x_rows,
-                  int share_x, const float *y, int share_y, int64_t width, Epilogue epilogue) {
+// an operand of these products: [rows, width], one for `share` groups of them
+typedef struct {
+  float *at;
+  int64_t rows;
+  int share;
+} Rows;
+
+// matrix_i (+)= x_i·y_iᵀ for the rows of group i: [J, width] to [J, J]
+static void outer(bfm_agent *a, float *matrix, int members, Rows x, Rows y, int64_t width,
+                  Epilogue epilogue) {
   for (int64_t i = 0; i < a->I; i++) {
     a->ops->gemm(a->ops,
                  &(Gemm){.m = a->J, .n = a->J, .k = width, .transpose_b = 1, .type = F32,
-                         .type_c = F32, .epilogue = epilogue, .a = x + i * a->J * width,
-                         .lda = width, .stride_a = x_rows * width, .share_a = share_x,
-                         .b = y + i * a->J * width, .ldb = width, .stride_b = a->N * width,
-                         .share_b = share_y, .c = matrix + i * a->J * a->J, .ldc = a->J,
+                         .type_c = F32, .epilogue = epilogue, .a = x.at + i * a->J * width,
+                         .lda = width, .stride_a = x.rows * width, .share_a = x.share,
+                         .b = y.at + i * a->J * width, .ldb = width, .stride_b = y.rows * width,
+                         .share_b = y.share, .c = matrix + i * a->J * a->J, .ldc = a->J,
                          .stride_c = a->I * a->J * a->J, .batch = (int64_t)a->R * members});
   }
 }
 
-// out_i = matrix_i·y_i (or its transpose), summed over members when share_out = M
-static void inner(bfm_agent *a, float *out, int share_out, const float *matrix, int members,
-                  int transpose, const float *y, int64_t y_rows, int share_y, int64_t width,
-                  Epilogue epilogue) {
+// out_i (+)= matrix_i·y_i (or its transpose), summed over members when out's share is M
+static void inner(bfm_agent *a, Rows out, const float *matrix, int members, int transpose, Rows y,
+                  int64_t width, Epilogue epilogue) {
   for (int64_t i = 0; i < a->I; i++) {
     a->ops->gemm(a->ops,
                  &(Gemm){.m = a->J, .n = width, .k = a->J, .transpose_a = transpose, .type = F32,
                          .type_c = F32, .epilogue = epilogue, .a = matrix + i * a->J * a->J,
                          .lda = a->J, .stride_a = a->I * a->J * a->J,
-                         .b = y + i * a->J * width, .ldb = width, .stride_b = y_rows * width,
-                         .share_b = share_y, .c = out + i * a->J * width, .ldc = width,
-                         .stride_c = a->N * width, .share_c = share_out,
+                         .b = y.at + i * a->J * width, .ldb = width, .stride_b = y.rows * width,
+                         .share_b = y.share, .c = out.at + i * a->J * width, .ldc = width,
+                         .stride_c = out.rows * width, .share_c = out.share,
                          .batch = (int64_t)a->R * members});
   }
 }
 
+// a network's output, one for so many groups
+static Rows output(const Tape *tape, int share) { return (Rows){tape->out, tape->rows, share}; }
+
 // needs F(s,a,z), B (and U, V)
 void fb_products(bfm_agent *a) {
   int M = a->M;
-  outer(a, a->m, M, a->tape[NET_F].out, a->tape[NET_F].rows, 1, a->b, M, a->d, EPILOGUE_NONE);
+  outer(a, a->m, M, output(&a->tape[NET_F], 1), (Rows){a->b, a->N, M}, a->d, EPILOGUE_NONE);
   if (!a->config.mbar) return;
-  outer(a, a->m, M, a->tape[NET_U].out, a->N, M, a->tape[NET_V].out, M, a->config.mbar,
+  outer(a, a->m, M, output(&a->tape[NET_U], M), output(&a->tape[NET_V], M), a->config.mbar,
         EPILOGUE_ADD);
 }
 
@@ -55,16 +64,16 @@ static int target_members(const bfm_agent *a) {
 void fb_target(bfm_agent *a) {
   Ops *ops = a->ops;
   int members = target_members(a);
-  const float *f = a->tape_target[NET_F].out;
+  Rows f = output(&a->tape_target[NET_F], 1);
   if (members == 1) {
-    ops->mean_members(ops, &(MeanMembers){.out = a->f_mean, .a = f, .replicas = a->R,
+    ops->mean_members(ops, &(MeanMembers){.out = a->f_mean, .a = f.at, .replicas = a->R,
                                           .members = a->M, .count = a->N * a->d});
-    f = a->f_mean;
+    f.at = a->f_mean;
   }
-  outer(a, a->t, members, f, a->N, 1, a->b_target, members, a->d, EPILOGUE_NONE);
+  outer(a, a->t, members, f, (Rows){a->b_target, a->N, members}, a->d, EPILOGUE_NONE);
   if (!a->config.mbar) return;
-  outer(a, a->t, members, a->tape_target[NET_U].out, a->N, members, a->tape_target[NET_V].out,
-        members, a->config.mbar, EPILOGUE_ADD);
+  outer(a, a->t, members, output(&a->tape_target[NET_U], members),
+        output(&a->tape_target[NET_V], members), a->config.mbar, EPILOGUE_ADD);
 }
 
 // needs the target too; leaves df
@@ -76,42 +85,30 @@ void fb_loss(bfm_agent *a) {
                               .loss_stride = a->loss_count, .scratch = a->partial, .replicas = a->R,
                               .members = a->M, .t_members = target_members(a), .groups = a->I,
                               .rows = a->J});
-  inner(a, a->df, 1, a->m, a->M, 0, a->b, a->N, a->M, a->d, EPILOGUE_NONE);
+  inner(a, (Rows){a->df, a->N, 1}, a->m, a->M, 0, (Rows){a->b, a->N, a->M}, a->d, EPILOGUE_NONE);
 }
 
 // after both losses: adds to the db of orthonormality (and leaves du, dv)
 void fb_features_grad(bfm_agent *a) {
   int M = a->M;
   int64_t rank = a->config.mbar;
-  inner(a, a->db, M, a->m, M, 1, a->tape[NET_F].out, a->tape[NET_F].rows, 1, a->d, EPILOGUE_ADD);
+  Rows db = {a->db, a->N, M}, du = {a->du, a->N, M}, dv = {a->dv, a->N, M};
+  inner(a, db, a->m, M, 1, output(&a->tape[NET_F], 1), a->d, EPILOGUE_ADD);
   if (!rank) return;
-  inner(a, a->du, M, a->m, M, 0, a->tape[NET_V].out, a->N, M, rank, EPILOGUE_NONE);
-  inner(a, a->dv, M, a->m, M, 1, a->tape[NET_U].out, a->N, M, rank, EPILOGUE_NONE);
+  inner(a, du, a->m, M, 0, output(&a->tape[NET_V], M), rank, EPILOGUE_NONE);
+  inner(a, dv, a->m, M, 1, output(&a->tape[NET_U], M), rank, EPILOGUE_NONE);
 }
 
 // needs B only; leaves λ times its gradient in db, lap: adds it
 void ortho_loss(bfm_agent *a) {
   Ops *ops = a->ops;
   int64_t rows = a->laplacian ? 2 * a->N : a->N;  // lap: at phi(s'), the second half
-  float *b = a->b + (rows - a->N) * a->d, *db = a->db + (rows - a->N) * a->d;
-  for (int64_t i = 0; i < a->I; i++) {
-    const float *bi = b + i * a->J * a->d;
-    ops->gemm(ops, &(Gemm){.m = a->J, .n = a->J, .k = a->d, .transpose_b = 1, .type = F32,
-                           .type_c = F32, .a = bi, .lda = a->d, .stride_a = rows * a->d, .b = bi,
-                           .ldb = a->d, .stride_b = rows * a->d, .c = a->c + i * a->J * a->J,
-                           .ldc = a->J, .stride_c = a->I * a->J * a->J, .batch = a->R});
-  }
+  Rows b = {a->b + (rows - a->N) * a->d, rows, 1}, db = {a->db + (rows - a->N) * a->d, rows, 1};
+  outer(a, a->c, 1, b, b, a->d, EPILOGUE_NONE);
   ops->ortho_loss(ops, &(OrthoLoss){.c = a->c, .scale = (float)a->config.ortho,
                                     .loss = a->loss + a->loss_count - 2,
                                     .loss_stride = a->loss_count,
                                     .scratch = a->partial + a->R * a->M * a->N, .replicas = a->R,
                                     .groups = a->I, .rows = a->J});
-  for (int64_t i = 0; i < a->I; i++) {
-    ops->gemm(ops, &(Gemm){.m = a->J, .n = a->d, .k = a->J, .type = F32, .type_c = F32,
-                           .epilogue = a->laplacian ? EPILOGUE_ADD : EPILOGUE_NONE,
-                           .a = a->c + i * a->J * a->J, .lda = a->J,
-                           .stride_a = a->I * a->J * a->J, .b = b + i * a->J * a->d, .ldb = a->d,
-                           .stride_b = rows * a->d, .c = db + i * a->J * a->d, .ldc = a->d,
-                           .stride_c = rows * a->d, .batch = a->R});
-  }
+  inner(a, db, a->c, 1, 0, b, a->d, a->laplacian ? EPILOGUE_ADD : EPILOGUE_NONE);
 }
