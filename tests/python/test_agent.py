@@ -114,27 +114,44 @@ def test_what_is_not_given_is_drawn_from_the_seed():
   assert a == b and a != c
 
 
-@pytest.mark.parametrize("options", [{"algo": "fb-aw"}, {"algo": "fb", "z_groups": 4},
-                                     {"algo": "lap", "z_mix": 0},
-                                     {"algo": "fb", "z_mix": 1, "d": 9}])
+@pytest.mark.parametrize("options", [
+    {"algo": "fb-aw"}, {"algo": "fb", "z_groups": 4}, {"algo": "lap", "z_mix": 0},
+    {"algo": "fb", "z_mix": 1, "d": 9}, {"z_pool": 3}, {"algo": "fb-are", "z_groups": 2, "z_pool": 3},
+    {"z_groups": 4, "z_pool": 2, "b_norm": "off", "goal": "0,3"}, {"blocks": 1, "z_groups": 8}])
 def test_batches_and_z_are_drawn_as_the_keys_say(options):
   """Steps on data are updates on rows and z that a generator in Python has drawn."""
   seed, rows = 7, 100
-  trained, given = (with_data(make(blocks=1, seed=seed, **options), rows) for _ in range(2))
+  one_block = options.get("algo") in ("fb", "fb-aw", "lap")
+  trained, given = (make(seed=seed, **({"blocks": 1} if one_block else {}), **options)
+                    for _ in range(2))
   rng = np.random.default_rng(0)
   obs = rng.standard_normal((rows, OBS))
   act = rng.uniform(-1, 1, (rows, ACT))
   next_obs = obs + 0.1 * rng.standard_normal(obs.shape)
+  discount = rng.random(rows) > 0.3
+  trained.set_data(obs, act, next_obs, discount)
   N, d = given.batch, options.get("d", 8)
-  draws = options.get("z_groups", N)
-  for step in range(3):
-    picked = below(seed, BATCH, step, N, rows)
-    z = normal(seed, Z_NORMAL, step, draws * d).reshape(draws, d)
-    of_state = uniform(seed, Z_CHOICE, step, draws) < options.get("z_mix", 0.5)
-    features = given.B(next_obs[picked])[below(seed, Z_STATE, step, draws, N)]
+  draws = options.get("z_groups", N if one_block else 1)
+  pool = max(options.get("z_pool", 32), draws)
+
+  def draw_z(step, count, features):
+    z = normal(seed, Z_NORMAL, step, count * d).reshape(count, d)
+    of_state = uniform(seed, Z_CHOICE, step, count) < options.get("z_mix", 0.5)
     z = np.where(of_state[:, None], features, z)
-    z *= np.sqrt(d) / np.linalg.norm(z, axis=1, keepdims=True)
-    given.update(obs[picked], act[picked], next_obs[picked], z=np.repeat(z, N // draws, 0))
+    return z * np.sqrt(d) / np.linalg.norm(z, axis=1, keepdims=True)
+
+  for step in range(5):
+    picked = below(seed, BATCH, step, N, rows)
+    if one_block:
+      features = given.B(next_obs[picked])[below(seed, Z_STATE, step, draws, N)]
+      z = draw_z(step, draws, features)
+    else:
+      if step % options.get("z_pool", 32) == 0:
+        states = next_obs[below(seed, Z_STATE, step, pool, rows)]
+        kept = draw_z(step, pool, np.stack([given.prompt(goal=state) for state in states]))
+      z = kept[(step * draws + np.arange(draws)) % pool]
+    given.update(obs[picked], act[picked], next_obs[picked], discount[picked],
+                 z=np.repeat(z, N // draws, 0))
     trained.train(1)
     for name, tensor in given.tensors().items():
       np.testing.assert_allclose(trained.tensors()[name], tensor, atol=2e-6, err_msg=name)
