@@ -14,7 +14,7 @@ from bfm._lib import lib
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "golden"))
 import cases
-from draws import BATCH, Z_CHOICE, Z_NORMAL, Z_STATE, below, normal, uniform
+from draws import BATCH, ES, Z_CHOICE, Z_NORMAL, Z_STATE, below, normal, uniform
 
 GOLDEN = np.load(cases.FILE)
 OBS, ACT = 5, 2
@@ -200,6 +200,20 @@ def test_one_observation_and_one_z():
                     (agent.B(obs, z), agent.B(obs[None], z)[0]),
                     (agent.pi(obs, z), agent.pi(obs[None], z)[0])]:
     assert np.array_equal(one, rows)
+
+
+@pytest.mark.parametrize("options", [{}, {"members": 3, "sigma": 0.5}, {"ensemble": "shared"},
+                                     {"algo": "lap", "blocks": 1, "members": 1}])
+def test_the_best_of_sampled_actions(options):
+  """The one with the largest mean F.z of normals around pi; more than go through at once."""
+  agent, rows, samples, seed, step = make(**options), 300, 16, 11, 5
+  rng = np.random.default_rng(0)
+  obs, z = rng.standard_normal((rows, OBS)), 3 * rng.standard_normal((rows, 8))
+  noise = normal(seed, ES, step, rows * samples * ACT).reshape(rows, samples, ACT)
+  acts = np.clip(agent.pi(obs, z)[:, None] + options.get("sigma", 0.2) * noise, -1, 1)
+  value = [np.einsum("mnd,nd->n", agent.F(obs, acts[:, k], z), z) for k in range(samples)]
+  best = acts[np.arange(rows), np.argmax(value, 0)]
+  np.testing.assert_allclose(agent.act(obs, z, es=samples, seed=seed, step=step), best, atol=1e-5)
 
 
 def test_train_save_load_and_go_on(tmp_path):
