@@ -1,7 +1,7 @@
 """core/rng.h's random numbers in Python: each is told by its seed, stream, step and index alone."""
 import numpy as np
 
-BATCH, Z_NORMAL, Z_CHOICE, Z_STATE, ES = 1, 2, 3, 4, 7  # streams
+BATCH, Z_NORMAL, Z_CHOICE, Z_STATE, NOISE_NEXT, NOISE_PI, ES = range(1, 8)  # streams
 
 
 def philox(seed, stream, step, index):

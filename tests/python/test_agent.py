@@ -14,7 +14,8 @@ from bfm._lib import lib
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "golden"))
 import cases
-from draws import BATCH, ES, Z_CHOICE, Z_NORMAL, Z_STATE, below, normal, uniform
+from draws import (BATCH, ES, NOISE_NEXT, NOISE_PI, Z_CHOICE, Z_NORMAL, Z_STATE, below, normal,
+                   uniform)
 
 GOLDEN = np.load(cases.FILE)
 OBS, ACT = 5, 2
@@ -116,12 +117,13 @@ def test_what_is_not_given_is_drawn_from_the_seed():
 
 @pytest.mark.parametrize("options", [
     {"algo": "fb-aw"}, {"algo": "fb", "z_groups": 4}, {"algo": "lap", "z_mix": 0},
-    {"algo": "fb", "z_mix": 1, "d": 9}, {"z_pool": 3}, {"algo": "fb-are", "z_groups": 2, "z_pool": 3},
+    {"algo": "lap-aw"}, {"algo": "fb", "z_mix": 1, "d": 9}, {"z_pool": 3},
+    {"algo": "fb-are", "z_groups": 2, "z_pool": 3},
     {"z_groups": 4, "z_pool": 2, "b_norm": "off", "goal": "0,3"}, {"blocks": 1, "z_groups": 8}])
 def test_batches_and_z_are_drawn_as_the_keys_say(options):
-  """Steps on data are updates on rows and z that a generator in Python has drawn."""
+  """Steps on data are updates on rows, z and noise that a generator in Python has drawn."""
   seed, rows = 7, 100
-  one_block = options.get("algo") in ("fb", "fb-aw", "lap")
+  one_block = options.get("algo") in ("fb", "fb-aw", "lap", "lap-aw")
   trained, given = (make(seed=seed, **({"blocks": 1} if one_block else {}), **options)
                     for _ in range(2))
   rng = np.random.default_rng(0)
@@ -150,8 +152,10 @@ def test_batches_and_z_are_drawn_as_the_keys_say(options):
         states = next_obs[below(seed, Z_STATE, step, pool, rows)]
         kept = draw_z(step, pool, np.stack([given.prompt(goal=state) for state in states]))
       z = kept[(step * draws + np.arange(draws)) % pool]
+    noise_next, noise_pi = (normal(seed, stream, step, N * ACT).reshape(N, ACT)
+                            for stream in (NOISE_NEXT, NOISE_PI))
     given.update(obs[picked], act[picked], next_obs[picked], discount[picked],
-                 z=np.repeat(z, N // draws, 0))
+                 np.repeat(z, N // draws, 0), noise_next, noise_pi)
     trained.train(1)
     for name, tensor in given.tensors().items():
       np.testing.assert_allclose(trained.tensors()[name], tensor, atol=2e-6, err_msg=name)
