@@ -1,5 +1,5 @@
-// What a resumed learner remembers: rows of the dataset go back to the ring in the order of time.
-// The ring cannot be read, so the call that fills it is caught here.
+// What learners see: a step's rows go to the ring, and after a resume those of the dataset go back
+// to it in the order of time. The ring cannot be read, so the call that fills it is caught here.
 
 #define bfm_explorer_add catch_rows
 #include "run/crew.c"
@@ -54,21 +54,60 @@ static void write_file(const char *path, const bfm_env_sizes *sizes) {
   moment_free(&m);
 }
 
-static void test_remember(void **state) {
-  (void)state;
-  CollectOptions options;
+// a learner with N environments, nothing caught yet
+static bfm_env *open_crew(Crew *crew, CollectOptions *options) {
   const Option *table = collect_options();
   static const char *const set[][2] = {{"with", "td3"}, {"envs", "4"},     {"hidden", "16"},
                                        {"batch", "16"}, {"device", "cpu"}, {"threads", "1"}};
-  assert_int_equal(options_default(table, &options), BFM_OK);
+  assert_int_equal(options_default(table, options), BFM_OK);
   for (int i = 0; i < 6; i++) {
-    assert_int_equal(options_set(table, &options, set[i][0], set[i][1]), BFM_OK);
+    assert_int_equal(options_set(table, options, set[i][0], set[i][1]), BFM_OK);
   }
-  Crew crew;
   bfm_env *env;
-  assert_int_equal(crew_choose(&crew, "point_mass", &options, 1), BFM_OK);
+  assert_int_equal(crew_choose(crew, "point_mass", options, 1), BFM_OK);
   assert_int_equal(bfm_env_new(&env, "point_mass", N, 0, 1), BFM_OK);
-  assert_int_equal(crew_open(&crew, env, NULL), BFM_OK);
+  assert_int_equal(crew_open(crew, env, NULL), BFM_OK);
+  count = 0;
+  return env;
+}
+
+// a termination ends returns, time alone their sum of rewards
+static void test_add(void **state) {
+  (void)state;
+  CollectOptions options;
+  Crew crew;
+  bfm_env *env = open_crew(&crew, &options);
+  Moment m;
+  assert_int_equal(moment_new(&m, &crew.sizes), BFM_OK);
+  static const uint8_t ended[N] = {0, BFM_ENDED_TIME, BFM_ENDED_TERMINATED,
+                                   BFM_ENDED_TERMINATED | BFM_ENDED_TIME};
+  memcpy(m.ended, ended, sizeof ended);
+  for (int k = 0; k < 4 * N; k++) {
+    m.obs[k] = k + 0.5;
+    m.next_obs[k] = -k;
+    m.rewards[k / 4] = 100 * (k / 4);
+  }
+  assert_int_equal(crew_act(&crew, m.obs, 1, 0, m.actions), BFM_OK);
+  assert_int_equal(crew_add(&crew, &m), BFM_OK);
+  assert_int_equal(count, 1);
+  for (int i = 0; i < N; i++) {
+    const float *row = caught[0][i];
+    for (int k = 0; k < 4; k++) {
+      assert_true(row[k] == m.obs[4 * i + k] && row[8 + k] == m.next_obs[4 * i + k]);
+    }
+    assert_true(row[4] == m.actions[2 * i] && row[5] == m.actions[2 * i + 1]);
+    assert_true(row[6] == 100 * i && row[7] == (i < 2) && row[12] == (i > 0));
+  }
+  moment_free(&m);
+  crew_close(&crew);
+  bfm_env_free(env);
+}
+
+static void test_remember(void **state) {
+  (void)state;
+  CollectOptions options;
+  Crew crew;
+  bfm_env *env = open_crew(&crew, &options);
 
   char path[] = "/tmp/bfm-crew-XXXXXX";
   close(mkstemp(path));
@@ -93,6 +132,6 @@ static void test_remember(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_remember)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_add), cmocka_unit_test(test_remember)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
