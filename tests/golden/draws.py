@@ -2,6 +2,7 @@
 import numpy as np
 
 BATCH, Z_NORMAL, Z_CHOICE, Z_STATE, NOISE_NEXT, NOISE_PI, ES = range(1, 8)  # streams
+EXPLORE = 9
 
 
 def philox(seed, stream, step, index):

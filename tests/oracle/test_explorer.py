@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as nn
 
 import bfm
-from draws import BATCH, below
+from draws import BATCH, EXPLORE, NOISE_NEXT, below, normal, uniform
 
 OBS, ACT = 7, 3
 COMMON = {"hidden": 48, "batch": 64, "rnd_dim": 20, "device": "cpu", "seed": 3, "threads": 1}
@@ -216,11 +216,12 @@ def test_policies_begin_near_zero_and_act_as_the_referee():
     expected = net_pi(truth[t].p, seen).detach().numpy()
     np.testing.assert_allclose(act[t], expected, atol=1e-5)
   assert np.abs(act).max() < 0.5
+  drawn = lambda draw, step: np.stack([draw(COMMON["seed"] + t, EXPLORE, step, 5 * ACT)
+                                       for t in range(2)]).reshape(act.shape)
   noisy = explorer.act(obs, explore=True, step=10_000)
-  assert np.abs(noisy).max() <= 1 and 0.1 < (noisy - act).std() < 0.3
-  assert not np.array_equal(noisy, explorer.act(obs, explore=True, step=10_001))
-  first = explorer.act(obs, explore=True, step=0)  # uniform
-  assert np.abs(first).max() > 0.6
+  np.testing.assert_allclose(noisy, (act + 0.2 * drawn(normal, 10_000)).clip(-1, 1), atol=1e-5)
+  first = explorer.act(obs, explore=True, step=3)
+  np.testing.assert_allclose(first, 2 * drawn(uniform, 3) - 1, atol=1e-6)
 
 
 # ---------------------------------- the ring -----------------------------------------------------
@@ -254,9 +255,11 @@ def test_learning_from_the_ring_is_learning_from_its_returns(nstep, replay):
   for step in range(4):
     drawn.update()
     N = drawn.batch
-    shapes = {"obs": (OBS,), "act": (ACT,), "reward": (), "discount": (), "next_obs": (OBS,)}
+    shapes = {"obs": (OBS,), "act": (ACT,), "reward": (), "discount": (), "next_obs": (OBS,),
+              "noise": (ACT,)}
     batch = {name: np.zeros((T, N) + shape, np.float32) for name, shape in shapes.items()}
     for t in range(T):
+      batch["noise"][t] = normal(COMMON["seed"] + t, NOISE_NEXT, step, N * ACT).reshape(N, ACT)
       for i, draw in enumerate(below(COMMON["seed"] + t, BATCH, step, N, len(kept) * E)):
         first, env = divmod(int(draw), E)
         reward, discount = 0.0, 1.0
