@@ -86,6 +86,19 @@ def test_an_agent_says_what_it_is():
   assert float(agent.options["clip"]) == np.inf
 
 
+def test_what_is_not_said_is_as_in_the_paper():
+  said = {"d": 64, "blocks": 8, "batch": 1024, "hidden": 1024, "feat": 512, "b-hidden": 256,
+          "gamma": 0.98, "lr": 1e-4, "polyak": 0.01, "ortho": 1, "target": "mean",
+          "ensemble": "parallel", "members": 2, "b-norm": True, "f-norm": False, "pi-norm": False,
+          "weights": "iwis", "adv": "mean", "adv-base": "min", "sigma": 0.2, "noise-clip": 0.3,
+          "es": 32, "z-mix": 0.5, "z-groups": 1, "z-pool": 32, "goal": "", "mbar": 0}
+  options = bfm.Agent(OBS, ACT, algo="fb-aware", device="cpu").options
+  assert {name: options[name] for name in said} == said
+  for algo in ("fb", "fb-aw", "lap", "lap-aw"):
+    options = bfm.Agent(OBS, ACT, algo=algo, preset="small", device="cpu").options
+    assert (options["blocks"], options["z-groups"]) == (1, 1024)
+
+
 def test_tensors_are_copies_and_can_be_set():
   agent = make()
   tensors = agent.tensors()

@@ -1,6 +1,9 @@
 """bfm.Explorer from Python: shapes, files, errors; what it computes is tested in tests/oracle."""
+import json
+
 import numpy as np
 import pytest
+from safetensors import safe_open
 
 import bfm
 
@@ -43,6 +46,17 @@ def test_explorers_act_learn_and_are_kept_in_files(algo, tmp_path):
   np.testing.assert_array_equal(policy.act(obs[1:]), act[1:])
   with pytest.raises(bfm.ArgumentError, match="does not learn"):
     policy.update()
+
+
+def test_rnd_is_urlbs(tmp_path):
+  path = tmp_path / "policy.safetensors"
+  bfm.Explorer(OBS, ACT, algo="rnd", device="cpu").save(path)
+  with safe_open(path, "np") as file:
+    options = json.loads(file.metadata()["config"])
+  said = {"lr": 1e-4, "hidden": 1024, "rnd-dim": 512, "batch": 1024, "nstep": 3, "gamma": 0.99,
+          "tau": 0.01, "critics": 2, "delay": 1, "sigma": 0.2, "target-sigma": 0.2,
+          "noise-clip": 0.3}
+  assert {name: options[name] for name in said} == said
 
 
 @pytest.mark.parametrize("choice", ["off", "on"])
