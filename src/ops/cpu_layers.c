@@ -246,7 +246,9 @@ static void block_norm_grad_task(void *job, int64_t task, int worker) {
     for (int64_t k = 0; k < x->blocks; k++) {
       int64_t lo = block_start(k, x->d, x->blocks), n = block_start(k + 1, x->d, x->blocks) - lo;
       const float *in = x->x + i * x->d + lo, *dy = x->dy + i * x->d + lo;
-      float norm = fmaxf(sqrtf(dot_of(in, in, n)), MIN_NORM), scale = sqrtf(n) / norm;
+      float norm = fmaxf(sqrtf(dot_of(in, in, n)), MIN_NORM);
+      // of a single value the sign is left, without a gradient: Adam would follow the rounding
+      float scale = n > 1 ? sqrtf(n) / norm : 0;
       float along = dot_of(in, dy, n) / (norm * norm);
       for (int64_t j = 0; j < n; j++) x->dx[i * x->d + lo + j] = scale * (dy[j] - in[j] * along);
     }

@@ -647,7 +647,9 @@ __global__ void block_norm_grad_kernel(const BlockNormGrad x, unsigned lanes) {
     dot += x.x[at + j] * x.dy[at + j];
   }
   float norm = fmaxf(sqrtf(warp_sum(square, lanes)), MIN_NORM);
-  float scale = sqrtf((float)n) / norm, along = warp_sum(dot, lanes) / (norm * norm);
+  // of a single value the sign is left, without a gradient: Adam would follow the rounding
+  float scale = n > 1 ? sqrtf((float)n) / norm : 0;
+  float along = warp_sum(dot, lanes) / (norm * norm);
   if (!active) return;
   for (unsigned j = threadIdx.x % lanes; j < n; j += lanes) {
     x.dx[at + j] = scale * (x.dy[at + j] - x.x[at + j] * along);

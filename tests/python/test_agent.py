@@ -193,6 +193,17 @@ def test_z_is_gaussian_or_B_of_a_state(share, tmp_path):
     np.testing.assert_allclose(np.cov(pool.T), np.eye(8), atol=0.1)
 
 
+def test_signs_have_no_gradient():
+  """A block of one feature that is scaled to norm 1: rounding is nothing to learn from."""
+  for norm in ("on", "off"):
+    agent = with_data(make(blocks=8, b_norm=norm))
+    start = agent.tensors()
+    agent.train(20)
+    moved = [name for name, x in agent.tensors().items()
+             if name.startswith("B.") and not np.array_equal(x, start[name])]
+    assert bool(moved) == (norm == "off"), moved
+
+
 def test_z_can_be_drawn_after_it_was_given():
   agent = make(z_pool=4)
   for step in range(6):
