@@ -68,9 +68,15 @@ $(BUILD)/%.o: %.c | $(MUJOCO)
 	@mkdir -p $(@D)
 	$(SAY) $(CC) $(bfm_CPPFLAGS) $(bfm_CFLAGS) -c $< -o $@
 
-# results say which commit made them
-$(BUILD)/src/paper/ledger.o: bfm_CPPFLAGS += -DBFM_COMMIT='"$(shell git describe --always --dirty 2>/dev/null)"'
-$(BUILD)/src/paper/ledger.o: $(wildcard .git/logs/HEAD)
+# results say which commit made them, and whether files differed from it
+COMMIT := $(shell git describe --always --dirty 2>/dev/null)
+ifneq ($(COMMIT),$(shell cat $(BUILD)/commit 2>/dev/null))
+.PHONY: $(BUILD)/commit
+endif
+$(BUILD)/commit:
+	@mkdir -p $(@D) && echo '$(COMMIT)' >$@
+$(BUILD)/src/paper/ledger.o: bfm_CPPFLAGS += -DBFM_COMMIT='"$(COMMIT)"'
+$(BUILD)/src/paper/ledger.o: $(BUILD)/commit
 
 # library and plugin call each other only when they were compiled with the same operations
 OPS_SUM := $(firstword $(shell cksum src/ops/ops.h))

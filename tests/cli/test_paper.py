@@ -327,3 +327,27 @@ def test_a_ledger_that_cannot_be_written_is_noticed_first(tmp_path):
 def test_a_damaged_ledger_is_refused(tmp_path):
   Path(tmp_path / "ledger.jsonl").write_text('{"run": 3}\n')
   assert "line 1" in refused("paper", "run", "first", "--results", tmp_path, cwd=tmp_path)
+
+
+def test_a_tree_that_differs_from_its_commit_is_called_so(tmp_path):
+  """What the ledger calls the commit follows every build, not those alone that compile it."""
+  git = ["git", "-C", tmp_path, "-c", "user.name=a", "-c", "user.email=a@b", "-c",
+         "commit.gpgsign=false"]
+  make = ["env", "-u", "MAKEFLAGS", "make", "-C", tmp_path, "BUILD=build", "build/src/paper/ledger.o"]
+  for name, text in {"src/paper/ledger.c": "const char *commit = BFM_COMMIT;\n", "other": "",
+                     ".deps/lib/libmujoco.so": "", ".gitignore": "build\n",
+                     "Makefile": (ROOT / "Makefile").read_text()}.items():
+    (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / name).write_text(text)
+
+  def built():
+    subprocess.run(make, check=True, capture_output=True)
+    return b"-dirty" in (tmp_path / "build/src/paper/ledger.o").read_bytes()
+
+  for words in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "one"]):
+    subprocess.run([*git, *words], check=True)
+  assert not built()
+  (tmp_path / "other").write_text("changed")
+  assert built()
+  subprocess.run([*git, "commit", "-qam", "two"], check=True)
+  assert not built()
