@@ -183,11 +183,21 @@ const Task *task_at(const char *domain, int index) {
 
 int task_suggest(const World *world, const char *text, int status) {
   static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789";
-  if (status != BFM_BAD_ARGUMENT || text[strspn(text, letters)]) return status;
+  if (status != BFM_BAD_ARGUMENT) return status;
   if (strncmp(bfm_error(), REWARD_UNKNOWN, strlen(REWARD_UNKNOWN))) return status;
-  Nearest nearest = {.word = text};
   const char *domain = world->domain->name;
   const Task *task;
+  const char *unknown = bfm_error() + strlen(REWARD_UNKNOWN " '");
+  for (int i = 0; (task = task_at(domain, i)); i++) {
+    size_t length = strlen(task->name);
+    if (strncmp(unknown, task->name, length) || unknown[length] != '\'') continue;
+    return bfm_fail(status,
+                    "the task %s is a whole reward and cannot stand inside of one; bfm tasks "
+                    "%s shows what it is made of",
+                    task->name, domain);
+  }
+  if (text[strspn(text, letters)]) return status;
+  Nearest nearest = {.word = text};
   for (int i = 0; (task = task_at(domain, i)); i++) nearest_try(&nearest, task->name);
   const char *best = nearest.best;  // of the tasks; a quantity that is nearer was suggested already
   quantities_nearest(world->model, &nearest);

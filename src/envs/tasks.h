@@ -24,8 +24,9 @@ typedef struct {
 const Task *task_find(const char *domain, const char *name);
 // the domain's task number i, NULL after the last
 const Task *task_at(const char *domain, int i);
-// a text that is no task became a refused expression: where it is one word that nothing is called by,
-// it may be a task's name mistyped, and the refusal says so. Returns the status
+// a text that is no task became a refused expression: where it has a task's name inside, or is one
+// word that nothing is called by, maybe a task's name mistyped, the refusal says so. Returns the
+// status
 int task_suggest(const World *world, const char *text, int status);
 
 #endif

@@ -111,6 +111,7 @@ def test_the_scale_of_a_reward_does_not_matter(factor, model):
 
 @pytest.mark.parametrize("flags, words", [
     (["--task", "esy"], "did you mean the task easy"), (["--reward", "x +"], "reward"),
+    (["--reward", "1 - easy"], "the task easy is a whole reward and cannot stand inside of one"),
     (["--reward", "nothing.z > 1"], "nothing"), (["--goal", "x"], "x"),
     (["--goal", "x = red"], "x = red"), (["--goal", "q = 1"], "q"), (["--goal", "x = 1,"], "goal"),
     (["--goal", "x = "], "x = "), (["--goal", f"{'x + ' * 99} x = 1"], "at most 255"),
