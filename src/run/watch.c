@@ -371,13 +371,15 @@ void watch_note(Watch *w, char *out, size_t size) {
 
 const char *watch_undrawn(const Watch *w) { return w->undrawn; }
 
-// a task that is no expression has its rewards in the data
+// a task that is no expression has its rewards in the data, where a collector without --task left 0
 static int ask_rewards(Watch *w, bfm_agent *agent, int i) {
   const Task *task = task_find(w->plan.env, w->tasks.text[i]);
   if (task && !task->expression) {
-    if (w->plan.rows) return BFM_OK;
-    return bfm_fail(BFM_BAD_ARGUMENT, "the task %s of %s needs rewards in the data, which has none",
-                    task->name, w->plan.env);
+    for (int64_t k = 0; k < w->plan.rows; k++) {
+      if (w->plan.rewards[k] != 0) return BFM_OK;
+    }
+    return bfm_fail(BFM_BAD_ARGUMENT, "the task %s of %s needs rewards in the data, which %s",
+                    task->name, w->plan.env, w->plan.rows ? "are all 0" : "has none");
   }
   w->rewards[i] = malloc((size_t)(bfm_agent_prompt_count(agent) + 1) * sizeof *w->rewards[i]);
   if (!w->rewards[i]) return bfm_fail(BFM_NO_MEMORY, "no memory for the rewards of a task");
