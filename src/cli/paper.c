@@ -138,6 +138,31 @@ static const struct {
 } actions[] = {{"list", list, 0}, {"run", run, 1}, {"show", show, 1}, {"plot", plot, 1}};
 #define ACTION_COUNT ((int)(sizeof actions / sizeof *actions))
 
+static const char *const everywhere[] = {"filter", "data", "runs", "results", NULL};
+
+// what says how to run would be ignored by the others
+static int check_flags(const Arguments *a) {
+  const char *action = a->action;
+  if (a->json && strcmp(action, "show")) {
+    return bfm_fail(BFM_BAD_ARGUMENT, "--json is for show, not for %s", action);
+  }
+  if (a->path && strcmp(action, "plot")) {
+    return bfm_fail(BFM_BAD_ARGUMENT, "-o %s is for plot, not for %s", a->path, action);
+  }
+  if (!strcmp(action, "run")) return BFM_OK;
+  const cJSON *given[] = {a->flags.given->child, a->agent_flags.given->child};
+  for (int i = 0; i < 2; i++) {
+    for (const cJSON *flag = given[i]; flag; flag = flag->next) {
+      int k = 0;
+      while (everywhere[k] && strcmp(everywhere[k], flag->string)) k++;
+      if (everywhere[k]) continue;
+      return bfm_fail(BFM_BAD_ARGUMENT, "--%s is for run: %s takes what the ledger has",
+                      flag->string, action);
+    }
+  }
+  return BFM_OK;
+}
+
 static int act(Arguments *a) {
   Nearest nearest = {.word = a->action};
   int i = 0;
@@ -152,6 +177,7 @@ static int act(Arguments *a) {
     return bfm_fail(BFM_BAD_ARGUMENT, "name a table: bfm paper %s mood; bfm paper list shows them",
                     a->action);
   }
+  TRY(check_flags(a));
   if (a->table) TRY(paper_check_filter(a->table, a->settings.filter));
   return actions[i].run(a);
 }
