@@ -153,6 +153,7 @@ typedef struct {
   EvalLog *logs;  // [count]
   const char *const *folders;
   int count;
+  const char *unit;  // of x
   Panel *panels;
   int panel_count, curve_count;
   struct {
@@ -300,14 +301,14 @@ static int draw(Curves *c, const char *path) {
     for (int i = 0; i < c->curve_count; i++) at += fill_curve(c, p, i, at);
     panels[p] = (PlotPanel){c->panels[p].task, c->panels[p].curves, c->curve_count};
   }
-  if (!status) status = plot_curves(panels, c->panel_count, "steps", "return", path);
+  if (!status) status = plot_curves(panels, c->panel_count, c->unit, "return", path);
   free(numbers);
   free(panels);
   return status;
 }
 
 int evals_draw(const char *const *folders, int count, const char *path) {
-  Curves c = {.folders = folders, .count = count};
+  Curves c = {.folders = folders, .count = count, .unit = "transitions"};
   c.logs = calloc(count, sizeof *c.logs);
   c.panels = calloc(MAX_PANELS, sizeof *c.panels);
   int status = c.logs && c.panels ? BFM_OK : bfm_fail(BFM_NO_MEMORY, "no memory for curves");
@@ -318,6 +319,7 @@ int evals_draw(const char *const *folders, int count, const char *path) {
       break;
     }
     int file = S_ISREG(about.st_mode);
+    if (!file) c.unit = "steps";
     status = file ? read_collector(&c.logs[i], folders[i])
                   : evals_read(&c.logs[i], folders[i], INT64_MAX);
     if (!status && !c.logs[i].count) {

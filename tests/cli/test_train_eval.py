@@ -133,6 +133,8 @@ def test_curves_are_drawn(watched, tmp_path):
   assert "no returns" in refused("plot", log, "-o", tmp_path / "x")
   log.write_text("".join('{"transitions": %d, "returns": {"stand": %d}}\n' % x for x in [(128, 3), (256, 9)]))
   assert run("plot", log, "-o", tmp_path / "x").returncode == 0
+  assert "transitions" in (tmp_path / "x.svg").read_text()
+  assert "transitions" not in (tmp_path / "both.svg").read_text()
   assert "stand" in (tmp_path / "x.svg").read_text()
 
 
