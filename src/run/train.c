@@ -86,6 +86,21 @@ int training_read_record(cJSON **record, const char *path) {
                   path);
 }
 
+// words about evaluations where there are none were meant for some
+static int check_evaluations(const Training *t) {
+  const char *const names[] = {"eval-tasks", "eval-episodes", "eval-steps", "eval-es"};
+  cJSON *given = t->settings.eval_every ? NULL : cJSON_Parse(t->plan.settings);
+  int status = BFM_OK;
+  for (size_t i = 0; i < sizeof names / sizeof *names && !status; i++) {
+    if (cJSON_HasObjectItem(given, names[i])) {
+      status = bfm_fail(BFM_BAD_ARGUMENT, "--%s is for evaluations: --eval-every says how often",
+                        names[i]);
+    }
+  }
+  cJSON_Delete(given);
+  return status;
+}
+
 // defaults, then what the run was begun with, then what is given now
 static int take_settings(Training *t, const cJSON *record) {
   TRY(options_default(train_options, &t->settings));
@@ -94,7 +109,8 @@ static int take_settings(Training *t, const cJSON *record) {
   int status = text ? options_from_json(train_options, &t->settings, text) : BFM_OK;
   free(text);
   if (status) return bfm_fail_prefix(BFM_BAD_FILE, "%s/run.json: ", t->folder.path);
-  return options_from_json(train_options, &t->settings, t->plan.settings);
+  TRY(options_from_json(train_options, &t->settings, t->plan.settings));
+  return check_evaluations(t);
 }
 
 // what this start of the run was given; a resume may be given nothing

@@ -113,6 +113,14 @@ def test_the_best_model_is_one_whose_evaluation_is_there(point_mass, tmp_path):
     assert int(file.metadata()["step"]) == 40
 
 
+@pytest.mark.parametrize("words", [["--eval-tasks", "easy"], ["--eval-episodes", 3],
+                                   ["--eval-steps", 10], ["--eval-es", "both"]])
+def test_evaluations_need_to_be_asked_for(words, point_mass, tmp_path):
+  said = refused("train", point_mass, *TINY, "--steps", 5, *words, "-o", tmp_path / "run")
+  assert words[0] in said and "--eval-every" in said
+  assert not (tmp_path / "run").exists()
+
+
 def test_losses_and_rates_are_logged(watched):
   log = lines(watched / "log.jsonl")
   assert [line["step"] for line in log] == [10, 20, 30, 40, 50]
