@@ -37,6 +37,7 @@ static const struct {
     {"training log", {"step", "seconds"}, {NULL}},
     {"training log", {"step", "lr"}, {"diverged"}},
     {"measurements", {NULL}, {"bench"}},
+    {"measurements", {"episodes", "es", "seed", "std"}, {"model", "task"}},
 };
 
 static const char *kind_of(const cJSON *line) {

@@ -264,6 +264,16 @@ def test_measurements(tmp_path):
   assert "bench act, rows 256, es 32" in run("info", tmp_path / "act.jsonl").stdout
 
 
+@pytest.mark.parametrize("command", ["eval", "bias"])
+def test_measurements_of_models(run_folder, tmp_path, command):
+  process = run(command, run_folder / "model.0.safetensors", "--tasks", "easy, x > 0",
+                "--episodes", 2, "--steps", 3, "--json")
+  (tmp_path / "found.jsonl").write_text(process.stdout)
+  info, found = said(tmp_path / "found.jsonl"), lines(tmp_path / "found.jsonl")
+  assert (info["kind"], info["lines"]) == ("measurements", 2)
+  assert {**info["last"], "returns": info["returns"]} == found[-1]
+
+
 @pytest.mark.parametrize("name, damage, words", [
     ("log.jsonl", lambda text: text[:-9], "line 3 is not a whole JSON object"),
     ("log.jsonl", lambda text: text + "\0\0\0", "is zero"),
