@@ -112,8 +112,12 @@ static int open_table(hid_t file, const char *name, hid_t *table) {
   rehearsal_step(0);
   if (!hdf5_has(file, name)) return bfm_fail(BFM_BAD_FILE, "there is no dataset \"%s\"", name);
   *table = H5Dopen2(file, name, H5P_DEFAULT);
-  if (*table < 0) return bfm_fail(BFM_BAD_FILE, "\"%s\" is not a dataset, or damaged", name);
-  return BFM_OK;
+  if (*table >= 0) return BFM_OK;
+  unsigned major, minor, release;
+  H5get_libversion(&major, &minor, &release);
+  return bfm_fail(BFM_BAD_FILE,
+                  "\"%s\" is not a dataset, or damaged, or written for a newer HDF5 than %u.%u.%u",
+                  name, major, minor, release);
 }
 
 static int shape_of(hid_t table, const char *name, int64_t *rows, int64_t *columns, int *axes) {

@@ -332,6 +332,16 @@ def test_damaged_infos_are_not_taken_for_missing_ones(tmp_path):
   assert "is not a dataset, or damaged" in refused("info", path)
 
 
+def test_a_table_for_newer_libraries_is_read_or_said_to_be_one(data):
+  with h5py.File(data, "r") as file:
+    tables = {name: file[name][()] for name in file}
+  with h5py.File(data, "w", libver="v112") as file:
+    for name, values in tables.items():
+      file[name] = values
+  process = run("info", data)
+  assert process.returncode == 0 or "written for a newer HDF5 than" in process.stderr
+
+
 def test_a_file_that_is_being_written_is_not_called_damaged(tmp_path):
   path = write_d4rl(tmp_path / "data.h5", episodes([4, 4]))
   with h5py.File(path, "a"):
