@@ -1,8 +1,8 @@
-// A file that appears whole or not at all. The temporary name carries the process id, so that two
-// processes never write into each other's file; the rename decides who was last. What a process that
-// is no more has left is removed by the next to write the same file.
+// A file that appears whole or not at all. The temporary name carries the thread's id, so that two
+// of them, of one process or of two, never write into each other's file; the rename decides who was
+// last. What a thread that is no more has left is removed by the next to write the same file.
 
-#define _GNU_SOURCE  // a rename that replaces nothing
+#define _GNU_SOURCE  // a rename that replaces nothing, gettid
 #include "core/newfile.h"
 
 #include <ctype.h>
@@ -37,19 +37,19 @@ static const char *split(const char *path, char folder[PATH_MAX]) {
   return name;
 }
 
-// of NAME.PROCESS.tmp, or of the temporary of such a one; 0: the entry is something else
-static long process_of(const char *entry, const char *name) {
+// of NAME.THREAD.tmp, or of the temporary of such a one; 0: the entry is something else
+static long thread_of(const char *entry, const char *name) {
   size_t length = strlen(name);
   if (strncmp(entry, name, length)) return 0;
-  long process = 0;
+  long thread = 0;
   for (const char *rest = entry + length; *rest; rest += 4) {
     char *end;
     if (*rest != '.' || !isdigit((unsigned char)rest[1])) return 0;
-    process = strtol(rest + 1, &end, 10);
+    thread = strtol(rest + 1, &end, 10);
     rest = end;
     if (strncmp(rest, ".tmp", 4)) return 0;
   }
-  return process <= INT_MAX ? process : 0;
+  return thread <= INT_MAX ? thread : 0;
 }
 
 static void remove_abandoned(const char *path) {
@@ -58,8 +58,8 @@ static void remove_abandoned(const char *path) {
   DIR *entries = opendir(folder);
   if (!entries) return;
   for (struct dirent *entry; (entry = readdir(entries));) {
-    long process = process_of(entry->d_name, name);
-    if (process > 0 && kill((pid_t)process, 0) && errno == ESRCH) {
+    long thread = thread_of(entry->d_name, name);
+    if (thread > 0 && kill((pid_t)thread, 0) && errno == ESRCH) {
       unlinkat(dirfd(entries), entry->d_name, 0);
     }
   }
@@ -70,7 +70,7 @@ int newfile_open(NewFile *f, const char *path) {
   f->fd = -1;
   if (!path || !*path) return bfm_fail(BFM_BAD_ARGUMENT, "a file to write needs a name");
   int n = snprintf(f->path, sizeof f->path, "%s", path);
-  int m = snprintf(f->temporary, sizeof f->temporary, "%s.%d.tmp", path, (int)getpid());
+  int m = snprintf(f->temporary, sizeof f->temporary, "%s.%d.tmp", path, (int)gettid());
   if (n >= (int)sizeof f->path || m >= (int)sizeof f->temporary) {
     return bfm_fail(BFM_BAD_ARGUMENT, "a file name of %zu characters is too long: %.64s…",
                     strlen(path), path);

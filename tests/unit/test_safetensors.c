@@ -2,6 +2,7 @@
 // sentence, and a write that fails leaves the previous file and nothing else.
 
 #include <dirent.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -14,6 +15,7 @@
 
 #include <cmocka.h>
 
+#include "core/newfile.h"
 #include "data/safetensors.h"
 
 static char folder[] = "/tmp/bfm-safetensors-XXXXXX";
@@ -278,6 +280,31 @@ static void test_replace_while_open(void **state) {
   safetensors_close(new);
 }
 
+static void *write_empty(void *status) {
+  *(int *)status = safetensors_write(path, NULL, 0, NULL);
+  return NULL;
+}
+
+// one begins before the other and ends after it
+static void test_two_threads_write_the_same_file(void **state) {
+  (void)state;
+  pthread_t thread;
+  NewFile file;
+  SafeTensors *read;
+  int status = -1;
+  assert_int_equal(newfile_open(&file, path), BFM_OK);
+  assert_int_equal(newfile_write(&file, "not", 3), BFM_OK);
+  assert_int_equal(pthread_create(&thread, NULL, write_empty, &status), 0);
+  pthread_join(thread, NULL);
+  assert_int_equal(status, BFM_OK);
+  assert_int_equal(newfile_write(&file, " one", 4), BFM_OK);
+  assert_int_equal(safetensors_open(&read, path), BFM_OK);
+  safetensors_close(read);
+  assert_int_equal(newfile_commit(&file), BFM_OK);
+  assert_int_equal(safetensors_open(&read, path), BFM_BAD_FILE);
+  assert_int_equal(files_in_folder(), 1);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_round_trip),
@@ -288,6 +315,7 @@ int main(void) {
       cmocka_unit_test(test_write_refusals),
       cmocka_unit_test(test_failed_write_keeps_the_old_file),
       cmocka_unit_test(test_replace_while_open),
+      cmocka_unit_test(test_two_threads_write_the_same_file),
   };
   return cmocka_run_group_tests(tests, setup, teardown);
 }
