@@ -322,6 +322,20 @@ def test_bad_infos(change, part, tmp_path):
   assert list(tmp_path.iterdir()) == [path]
 
 
+def test_states_without_activations_may_say_so(tmp_path):
+  path = write_d4rl(tmp_path / "data.h5", episodes([4, 4]))
+  with h5py.File(path, "a") as file:
+    file["infos/qpos"] = file["infos/qvel"] = np.zeros((8, 2))
+  without = info(path)
+  with h5py.File(path, "a") as file:
+    file["infos/act"] = np.zeros((8, 0))
+  assert info(path) == without and without["states"] == {"qpos": 2, "qvel": 2}
+  with h5py.File(path, "a") as file:
+    del file["infos/act"]
+    file["infos/act"] = np.zeros((7, 0))
+  assert "infos/act has 7 rows, but observations has 8" in refused("info", path)
+
+
 def test_damaged_infos_are_not_taken_for_missing_ones(tmp_path):
   path = write_d4rl(tmp_path / "data.h5", episodes([4, 4]))
   with h5py.File(path, "a") as file:
