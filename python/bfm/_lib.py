@@ -94,16 +94,20 @@ def declare(functions):
 
 
 class Handle(c_void_p):
-  """What C made. Copies of an object share it, and it is freed with the last of them."""
+  """What C made. Copies of an object share it, and it is freed with the last of them.
+
+  A child of fork has the memory and none of the threads, whose end would be waited for without end:
+  it frees nothing of its parent's.
+  """
 
   def __init__(self, free):
     super().__init__()
-    self._free = free
+    self._free, self._process = free, os.getpid()
 
-  def free(self):
-    if self.value:
+  def free(self, process=os.getpid):
+    if self.value and self._process == process():
       self._free(self)
-      self.value = None
+    self.value = None
 
   __del__ = free
 

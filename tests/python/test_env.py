@@ -1,4 +1,6 @@
 """bfm.Env and bfm.rewards: shapes and errors."""
+import os
+import signal
 import sys
 
 import numpy as np
@@ -112,6 +114,18 @@ def test_partial_reset():
   after = env.reset([False, True, False])
   np.testing.assert_array_equal(before[[0, 2]], after[[0, 2]])
   assert (before[1] != after[1]).any()
+
+
+def test_a_child_of_fork_lets_go_of_what_its_parent_made():
+  env = bfm.Env("point_mass", num_envs=4, threads=2)
+  agent = bfm.Agent(4, 2, algo="fb", d=8, preset="small", batch=8, device="cpu", threads=2)
+  child = os.fork()
+  if not child:
+    signal.alarm(10)
+    del env, agent
+    os._exit(0)
+  assert os.waitpid(child, 0)[1] == 0
+  assert env.step(np.zeros((4, 2))).shape == (4, 4) and agent.d == 8
 
 
 def test_views_say_what_they_need(monkeypatch):
