@@ -14,7 +14,7 @@ const Option agent_options[] = {
      "features and actor: aw weights by advantage, are has auto-regressive features"},
     {"d", OPTION_INT, AT(d), "64", 1, 4096, NULL, "length of the task vector z"},
     {"blocks", OPTION_INT, AT(blocks), "0", 0, 64, NULL,
-     "auto-regressive blocks K; 0: 8 for fb-are and fb-aware, else 1"},
+     "auto-regressive blocks K; 0: 8 for fb-are and fb-aware (d/2 below d 16), else 1"},
     {"batch", OPTION_INT, AT(batch), "1024", 2, 65536, NULL, "transitions a step"},
     {"seed", OPTION_INT, AT(seed), "0", 0, 9e15, NULL, "seed of every random draw"},
     {"seeds", OPTION_INT, AT(seeds), "1", 1, 64, NULL,
@@ -83,7 +83,8 @@ int config_complete(Config *c) {
   if (!c->hidden) c->hidden = small ? 256 : 1024;
   if (!c->feat) c->feat = small ? 128 : 512;
   if (!c->b_hidden) c->b_hidden = small ? 128 : 256;
-  if (!c->blocks) c->blocks = !autoregressive ? 1 : c->d < 8 ? c->d : 8;
+  // a block of one is scaled to its sign, and learns nothing
+  if (!c->blocks) c->blocks = !autoregressive || c->d < 4 ? 1 : c->d < 16 ? c->d / 2 : 8;
   if (!c->z_groups) c->z_groups = autoregressive ? 1 : c->batch;
   if (c->seeds < 1) c->seeds = 1;
 

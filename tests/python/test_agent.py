@@ -128,6 +128,12 @@ def test_what_is_not_given_is_drawn_from_the_seed():
   assert a == b and a != c
 
 
+@pytest.mark.parametrize("d, blocks", [(1, 1), (3, 1), (4, 2), (8, 4), (15, 7), (16, 8), (64, 8)])
+def test_no_block_has_one_feature_unless_asked_for(d, blocks):
+  assert make(d=d, blocks=0).options["blocks"] == blocks
+  assert make(d=d, blocks=0, algo="fb").options["blocks"] == 1
+
+
 @pytest.mark.parametrize("options", [
     {"algo": "fb-aw"}, {"algo": "fb", "z_groups": 4}, {"algo": "lap", "z_mix": 0},
     {"algo": "lap-aw"}, {"algo": "fb", "z_mix": 1, "d": 9}, {"z_pool": 3},
@@ -511,9 +517,9 @@ def test_a_loaded_agent_keeps_what_its_parameters_mean(option, value, was, tmp_p
 def test_a_loaded_agent_takes_0_for_the_default_it_was_made_with(tmp_path):
   path = tmp_path / "state.safetensors"
   make(blocks=0, z_groups=0).save_state(path)
-  assert bfm.load(path, blocks=0, z_groups=0).options["blocks"] == 8
-  make(blocks=4).save_state(path)
-  with pytest.raises(bfm.ArgumentError, match="with blocks 4, which cannot become 8"):
+  assert bfm.load(path, blocks=0, z_groups=0).options["blocks"] == 4
+  make(blocks=2).save_state(path)
+  with pytest.raises(bfm.ArgumentError, match="with blocks 2, which cannot become 4"):
     bfm.load(path, blocks=0)
 
 
