@@ -206,11 +206,14 @@ demo:
 bundle: all $(filter %/test_cuda,$(UNIT))
 	@scripts/bundle.sh $(BUILD)
 
-format:
-	clang-format -i $$(git ls-files -- '*.c' '*.h' '*.cu')
+format: | .venv/bin/python
+	@.venv/bin/python scripts/format.py
+
+format-check: | .venv/bin/python
+	@.venv/bin/python scripts/format.py --check
 
 clean:
 	rm -rf build build-san build-fuzz
 
 .PHONY: all cuda examples deps demo test test-unit test-fuzz test-python fuzz oracle bench bundle \
-        format clean
+        format format-check clean

@@ -200,10 +200,10 @@ BFM_API int64_t bfm_explorer_step(const bfm_explorer *explorer);  // updates so 
 
 // one update on given transitions: reward and discount of n steps, gamma included
 typedef struct {
-  const float *obs, *act;         // [T, N, ·]
-  const float *reward, *discount; // [T, N]; rnd takes its bonus in place of the reward
-  const float *next_obs;          // [T, N, obs]
-  const float *noise;             // [T, N, act] standard normal, of the targets' actions
+  const float *obs, *act;          // [T, N, ·]
+  const float *reward, *discount;  // [T, N]; rnd takes its bonus in place of the reward
+  const float *next_obs;           // [T, N, obs]
+  const float *noise;              // [T, N, act] standard normal, of the targets' actions
 } bfm_explorer_batch;
 BFM_API int bfm_explorer_learn(bfm_explorer *explorer, const bfm_explorer_batch *batch);
 
@@ -249,11 +249,11 @@ BFM_API int bfm_env_new(bfm_env **env, const char *domain, int count, uint64_t s
 BFM_API void bfm_env_free(bfm_env *env);
 
 typedef struct {
-  int count;            // n environments
+  int count;  // n environments
   int obs_dim, act_dim;
-  int nq, nv, na;       // sizes of a state: positions, velocities, activations
-  int episode_steps;    // control steps until time is up
-  double control_dt;    // seconds of a control step
+  int nq, nv, na;     // sizes of a state: positions, velocities, activations
+  int episode_steps;  // control steps until time is up
+  double control_dt;  // seconds of a control step
 } bfm_env_sizes;
 BFM_API void bfm_env_get_sizes(const bfm_env *env, bfm_env_sizes *sizes);
 BFM_API void bfm_env_action_range(const bfm_env *env, double *low, double *high /* [act_dim] */);

@@ -12,7 +12,7 @@ packages=(
   libosmesa6-dev ffmpeg gnuplot-nox
 )
 
-test_wheels=(numpy h5py safetensors pytest pytest-xdist)
+test_wheels=(numpy h5py safetensors pytest pytest-xdist clang-format==18.1.8)
 oracle_wheels=(mujoco==3.17.0 dm_control==1.0.50 gymnasium==1.4.0 gymnasium-robotics==1.4.2 h5py
   safetensors pytest pytest-xdist)
 # the distribution's PyTorch: CPU only, a tenth of the wheel's size; with the reference BLAS it would be

@@ -180,8 +180,8 @@ static void point_params(bfm_agent *a) {
   for (int i = 0; i < NET_COUNT; i++) {
     if (!a->net[i].name) continue;
     int64_t at = a->first[i];
-    a->online[i] = (NetParams){a->value + at, (char *)a->work + at * size,
-                               (char *)a->grad + at * size};
+    a->online[i] =
+        (NetParams){a->value + at, (char *)a->work + at * size, (char *)a->grad + at * size};
     if (i == NET_PI) continue;
     a->slow[i] = (NetParams){a->target + at, (char *)a->target_work + at * size, NULL};
   }
@@ -201,8 +201,8 @@ int agent_list_tensors(const Net *net, const char *suffix, float *at, AgentTenso
 }
 
 static void list_tensors(bfm_agent *a, int net, const char *suffix, float *base) {
-  a->tensor_count += agent_list_tensors(&a->net[net], suffix, base + a->first[net],
-                                        a->tensors + a->tensor_count);
+  a->tensor_count +=
+      agent_list_tensors(&a->net[net], suffix, base + a->first[net], a->tensors + a->tensor_count);
 }
 
 // seeds to the device; with `start`, the networks' first parameters

@@ -25,9 +25,9 @@ typedef struct {
 typedef struct {
   char env[64];  // the domain, empty: not known
   int64_t count, nq, nv, na;
-  float *obs;                  // [count, obs]
-  double *qpos, *qvel, *act;   // [count, ·]; act may be NULL
-  struct World *world;         // opened when first needed
+  float *obs;                 // [count, obs]
+  double *qpos, *qvel, *act;  // [count, ·]; act may be NULL
+  struct World *world;        // opened when first needed
 } PromptStates;
 
 struct bfm_agent {
@@ -55,8 +55,8 @@ struct bfm_agent {
   uint64_t *seeds;
   int64_t *step_device, *step_update;  // of the draws, of the updates, which may run on beside them
   int64_t step;
-  int64_t before;  // steps of the model that this one began as, for its file
-  int stepped;  // the buffers below are those of a step
+  int64_t before;         // steps of the model that this one began as, for its file
+  int stepped;            // the buffers below are those of a step
   int32_t *goal_columns;  // on the device, NULL without a goal space
 
   // the transitions to sample from
@@ -65,25 +65,25 @@ struct bfm_agent {
   void *data_memory;  // where they are copies
 
   // a batch
-  float *obs, *act, *next_obs, *discount;           // [R, N, ·]
-  float *noise_next, *noise_pi;                     // [R, N, act]
-  float *goal, *goal_now;                           // [R, N, goal]: phi(s'), and phi(s) for lap
-  float *z, *z_b;                                   // [R, N, d]: for F and pi, for B
+  float *obs, *act, *next_obs, *discount;  // [R, N, ·]
+  float *noise_next, *noise_pi;            // [R, N, act]
+  float *goal, *goal_now;                  // [R, N, goal]: phi(s'), and phi(s) for lap
+  float *z, *z_b;                          // [R, N, d]: for F and pi, for B
   float *pool, *pool_obs, *pool_goal, *pool_z, *pool_zb;  // [R, P, ·]
-  int64_t pool_rows;                                // P
+  int64_t pool_rows;                                      // P
 
   // networks at work, F on rows (s, a) then (s, pi(s)); pi on rows s then s'
   Tape tape[NET_COUNT], tape_target[NET_COUNT], tape_pool;
-  float *mu, *act_pi, *act_next;                    // [R, 2N, act], [R, N, act]
-  float *b, *b_target;                              // [R, N, d] (lap: phi [R, 2N, d])
-  float *f_mean;                                    // [R, N, d]
-  float *m, *t, *c;                                 // the matrices F·B, target, B·B
-  float *db, *df, *df_pi, *du, *dv;                 // gradients by the networks' outputs
-  float *q;                                         // [R, M, 2N]: of the data's actions, of pi's
-  float *q_target, *phi_z;                          // [R, M, N], [R, N]
-  float *w, *advantage, *dx;                        // [R, N], [R, N], [R, N, act]
-  float *partial;                                   // sums on their way
-  float *loss;                                      // [R, loss_count]
+  float *mu, *act_pi, *act_next;     // [R, 2N, act], [R, N, act]
+  float *b, *b_target;               // [R, N, d] (lap: phi [R, 2N, d])
+  float *f_mean;                     // [R, N, d]
+  float *m, *t, *c;                  // the matrices F·B, target, B·B
+  float *db, *df, *df_pi, *du, *dv;  // gradients by the networks' outputs
+  float *q;                          // [R, M, 2N]: of the data's actions, of pi's
+  float *q_target, *phi_z;           // [R, M, N], [R, N]
+  float *w, *advantage, *dx;         // [R, N], [R, N], [R, N, act]
+  float *partial;                    // sums on their way
+  float *loss;                       // [R, loss_count]
   int loss_count;
   const char *loss_names[MAX_LOSSES];
 

@@ -61,7 +61,8 @@ const Option agent_options[] = {
     {"z-pool", OPTION_INT, AT(z_pool), "32", 1, 4096, NULL,
      "auto-regressive: z drawn at once, every so many steps"},
     {"goal", OPTION_TEXT, AT(goal), "", 0, 0, NULL,
-     "goal space: columns of the observation that B sees (0:4,7), for bfm train also by dm_control's "
+     "goal space: columns of the observation that B sees (0:4,7), for bfm train also by "
+     "dm_control's "
      "names (height,velocity); empty: all"},
     {"mbar", OPTION_INT, AT(mbar), "0", 0, 4096, NULL,
      "rank of the action-independent term of the advantage-only model; 0: off"},

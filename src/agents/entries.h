@@ -23,7 +23,7 @@ void entries_add(Entry *entries, int *count, int64_t axis, const char *prefix, c
 typedef struct {
   const char *kind;  // under "bfm"
   const Option *table;
-  void *config;  // its threads are not written
+  void *config;            // its threads are not written
   const char *env, *task;  // or NULL
   struct {
     const char *name;

@@ -206,8 +206,8 @@ int explorer_ready(bfm_explorer *e) {
 // ------------------------------- parameters ------------------------------------------------------
 
 static void list_tensors(bfm_explorer *e, int net, const char *suffix, float *base) {
-  e->tensor_count += agent_list_tensors(&e->net[net], suffix, base + e->first[net],
-                                        e->tensors + e->tensor_count);
+  e->tensor_count +=
+      agent_list_tensors(&e->net[net], suffix, base + e->first[net], e->tensors + e->tensor_count);
 }
 
 static void list_input_stats(bfm_explorer *e) {
@@ -252,8 +252,8 @@ void explorer_refresh_copies(bfm_explorer *e) {
   Ops *ops = e->ops;
   if (ops->type == F32) return;
   ops->masked_copy(ops, &(MaskedCopy){.out = e->work, .in = e->value, .count = e->count});
-  ops->masked_copy(ops, &(MaskedCopy){.out = e->target_work, .in = e->target,
-                                      .count = e->target_count});
+  ops->masked_copy(ops,
+                   &(MaskedCopy){.out = e->target_work, .in = e->target, .count = e->target_count});
 }
 
 // ------------------------------- making and freeing ----------------------------------------------

@@ -39,7 +39,7 @@ enum { LOSS_CRITIC, LOSS_ACTOR, LOSS_Q, LOSS_RND, LOSS_BONUS, EXPLORER_LOSSES };
 #define TASKS_MOST 64
 #define ENVS_MOST 65536
 #define EXPLORER_AHEAD 2  // batches: the one learned from, and the next
-#define EXPLORER_CLIP 5  // largest normalized observation, in standard deviations
+#define EXPLORER_CLIP 5   // largest normalized observation, in standard deviations
 
 // a batch, and what the targets make of it
 typedef struct {
@@ -60,7 +60,7 @@ struct bfm_explorer {
   Net net[XNET_COUNT];
   int64_t first[XNET_COUNT], count, target_count;
   float *value, *adam_m, *adam_v, *target;
-  void *grad;  // T
+  void *grad;                // T
   void *work, *target_work;  // copies as T; value and target themselves when T is float32
   NetParams online[XNET_COUNT], slow[XNET_COUNT];
   AgentTensor tensors[EXPLORER_TENSORS];

@@ -39,9 +39,11 @@ static int list_entries(const bfm_explorer *e, int kind, int task, Entry *entrie
   }
   if (kind == STATE && e->options.algo == EXPLORER_RND) {
     entries[n++] = (Entry){.tensor = {.name = "stats.obs", .type = TENSOR_F32, .dims = 3,
-                                      .shape = {e->T, 2, e->obs_dim}}, .at = e->obs_stats};
+                                      .shape = {e->T, 2, e->obs_dim}},
+                           .at = e->obs_stats};
     entries[n++] = (Entry){.tensor = {.name = "stats.error", .type = TENSOR_F32, .dims = 2,
-                                      .shape = {e->T, 2}}, .at = e->error_stats};
+                                      .shape = {e->T, 2}},
+                           .at = e->error_stats};
   }
   return n;
 }
@@ -54,10 +56,12 @@ static int save(bfm_explorer *e, int kind, int task, const char *env, const char
   if (!entries) return bfm_fail(BFM_NO_MEMORY, "out of memory for %s", path);
   ExplorerOptions options = e->options;
   if (kind == POLICY) snprintf(options.device, sizeof options.device, "auto");
-  Head head = {.kind = kinds[kind], .table = explorer_options, .config = &options,
-               .env = env, .task = name,
-               .counts = {{"obs_dim", e->obs_dim}, {"act_dim", e->act_dim},
-                          {"tasks", kind == POLICY ? 1 : e->T}, {"envs", e->E},
+  Head head = {.kind = kinds[kind], .table = explorer_options, .config = &options, .env = env,
+               .task = name,
+               .counts = {{"obs_dim", e->obs_dim},
+                          {"act_dim", e->act_dim},
+                          {"tasks", kind == POLICY ? 1 : e->T},
+                          {"envs", e->E},
                           {"step", e->step}}};
   int count = list_entries(e, kind, task, entries);
   int status = entries_write(e->ops, &head, entries, count, 0, path);

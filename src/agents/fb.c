@@ -19,13 +19,13 @@ typedef struct {
 static void outer(bfm_agent *a, float *matrix, int members, Rows x, Rows y, int64_t width,
                   Epilogue epilogue) {
   for (int64_t i = 0; i < a->I; i++) {
-    a->ops->gemm(a->ops,
-                 &(Gemm){.m = a->J, .n = a->J, .k = width, .transpose_b = 1, .type = F32,
-                         .type_c = F32, .epilogue = epilogue, .a = x.at + i * a->J * width,
-                         .lda = width, .stride_a = x.rows * width, .share_a = x.share,
-                         .b = y.at + i * a->J * width, .ldb = width, .stride_b = y.rows * width,
-                         .share_b = y.share, .c = matrix + i * a->J * a->J, .ldc = a->J,
-                         .stride_c = a->I * a->J * a->J, .batch = (int64_t)a->R * members});
+    a->ops->gemm(a->ops, &(Gemm){.m = a->J, .n = a->J, .k = width, .transpose_b = 1, .type = F32,
+                                 .type_c = F32, .epilogue = epilogue, .a = x.at + i * a->J * width,
+                                 .lda = width, .stride_a = x.rows * width, .share_a = x.share,
+                                 .b = y.at + i * a->J * width, .ldb = width,
+                                 .stride_b = y.rows * width, .share_b = y.share,
+                                 .c = matrix + i * a->J * a->J, .ldc = a->J,
+                                 .stride_c = a->I * a->J * a->J, .batch = (int64_t)a->R * members});
   }
 }
 
@@ -33,14 +33,14 @@ static void outer(bfm_agent *a, float *matrix, int members, Rows x, Rows y, int6
 static void inner(bfm_agent *a, Rows out, const float *matrix, int members, int transpose, Rows y,
                   int64_t width, Epilogue epilogue) {
   for (int64_t i = 0; i < a->I; i++) {
-    a->ops->gemm(a->ops,
-                 &(Gemm){.m = a->J, .n = width, .k = a->J, .transpose_a = transpose, .type = F32,
-                         .type_c = F32, .epilogue = epilogue, .a = matrix + i * a->J * a->J,
-                         .lda = a->J, .stride_a = a->I * a->J * a->J,
-                         .b = y.at + i * a->J * width, .ldb = width, .stride_b = y.rows * width,
-                         .share_b = y.share, .c = out.at + i * a->J * width, .ldc = width,
-                         .stride_c = out.rows * width, .share_c = out.share,
-                         .batch = (int64_t)a->R * members});
+    a->ops->gemm(a->ops, &(Gemm){.m = a->J, .n = width, .k = a->J, .transpose_a = transpose,
+                                 .type = F32, .type_c = F32, .epilogue = epilogue,
+                                 .a = matrix + i * a->J * a->J, .lda = a->J,
+                                 .stride_a = a->I * a->J * a->J, .b = y.at + i * a->J * width,
+                                 .ldb = width, .stride_b = y.rows * width, .share_b = y.share,
+                                 .c = out.at + i * a->J * width, .ldc = width,
+                                 .stride_c = out.rows * width, .share_c = out.share,
+                                 .batch = (int64_t)a->R * members});
   }
 }
 
@@ -56,9 +56,7 @@ void fb_products(bfm_agent *a) {
         EPILOGUE_ADD);
 }
 
-static int target_members(const bfm_agent *a) {
-  return a->config.target == TARGET_MIN ? a->M : 1;
-}
+static int target_members(const bfm_agent *a) { return a->config.target == TARGET_MIN ? a->M : 1; }
 
 // F⁻(s',a',z)·B⁻(s',z), of the members' mean or of each
 void fb_target(bfm_agent *a) {

@@ -40,9 +40,7 @@ static int list_entries(const bfm_agent *a, int kind, int replica, Entry *entrie
     entries_add(entries, &n, a->R, "adam_v.", &t->tensor, moment(a, t, a->adam_v));
   }
   if (kind == STATE && a->pool) {
-    entries[n++] = (Entry){.tensor = {.name = "pool",
-                                      .type = TENSOR_F32,
-                                      .dims = 3,
+    entries[n++] = (Entry){.tensor = {.name = "pool", .type = TENSOR_F32, .dims = 3,
                                       .shape = {a->R, a->pool_rows, a->d}},
                            .at = a->pool};
   }
@@ -67,8 +65,7 @@ static int list_prompt(const bfm_agent *a, Entry *entries) {
   for (int i = 0; i < PROMPT_TABLES && p->count; i++) {
     if (!tables[i].columns) continue;
     Entry *e = &entries[n++];
-    *e = (Entry){.tensor = {.type = tables[i].type,
-                            .dims = 2,
+    *e = (Entry){.tensor = {.type = tables[i].type, .dims = 2,
                             .shape = {p->count, tables[i].columns},
                             .data = tables[i].data}};
     snprintf(e->tensor.name, sizeof e->tensor.name, "%s", tables[i].name);
@@ -85,15 +82,12 @@ static int save(bfm_agent *a, int kind, int replica, Config config, int half, co
   if (!entries) return bfm_fail(BFM_NO_MEMORY, "out of memory for %s", path);
   int count = list_entries(a, kind, replica, entries);
   if (kind == MODEL) count += list_prompt(a, entries + count);
-  Head head = {
-      .kind = kinds[kind],
-      .table = agent_options,
-      .config = &config,
-      .env = *a->prompt.env ? a->prompt.env : NULL,
-      .counts = {{"obs_dim", a->obs_dim},
-                 {"act_dim", a->act_dim},
-                 {"step", kind == STATE ? a->step : a->before + a->step},
-                 {kind == STATE && a->before ? "before" : NULL, a->before}}};
+  Head head = {.kind = kinds[kind], .table = agent_options, .config = &config,
+               .env = *a->prompt.env ? a->prompt.env : NULL,
+               .counts = {{"obs_dim", a->obs_dim},
+                          {"act_dim", a->act_dim},
+                          {"step", kind == STATE ? a->step : a->before + a->step},
+                          {kind == STATE && a->before ? "before" : NULL, a->before}}};
   int status = entries_write(a->ops, &head, entries, count, half, path);
   free(entries);
   return status;
@@ -143,8 +137,8 @@ static int copy_parameters(bfm_agent *to, bfm_agent *from, int replica, int *fit
     const AgentTensor *source = agent_find_tensor(from, t->name);
     float *values = malloc((size_t)t->count * sizeof *values);
     if (!values) return bfm_fail(BFM_NO_MEMORY, "out of memory for %s", t->name);
-    int status = padding_download(from->ops, t->padding, values, agent_tensor_at(source, replica),
-                                  t->count);
+    int status =
+        padding_download(from->ops, t->padding, values, agent_tensor_at(source, replica), t->count);
     if (!status) {
       *fit = *fit && fit_bf16(values, t->count);
       status = padding_upload(to->ops, t->padding, to->tensors[i].at, values, t->count);

@@ -16,9 +16,9 @@
 
 #include "agents/agent.h"
 
-#define MOST_F 2.0              // times the bound
+#define MOST_F 2.0  // times the bound
 #define FEWEST_DIRECTIONS 1.05
-#define LEAST_SPREAD 1e-9       // of F's rows around their mean, as a share of their square
+#define LEAST_SPREAD 1e-9  // of F's rows around their mean, as a share of their square
 
 static double mean_square(const float *x, int64_t rows, int64_t d) {
   double sum = 0;

@@ -73,9 +73,9 @@ static int put(bfm_agent *a, float *to, const float *from, int64_t row, int64_t 
 static void pack(bfm_agent *a, int net, const Tape *tape, int which, const float *x, int64_t x_cols,
                  int64_t x_rows, const float *y, int64_t y_cols, int64_t rows) {
   a->ops->pack(a->ops, &(Pack){.out = tape->in[which], .ld = tape->ld_in[which], .a = x,
-                               .a_cols = x_cols, .a_rows = x_rows, .b = y,
-                               .b_cols = y ? y_cols : 0, .groups = 1, .copies = a->net[net].body,
-                               .rows = rows, .row_stride = tape->rows});
+                               .a_cols = x_cols, .a_rows = x_rows, .b = y, .b_cols = y ? y_cols : 0,
+                               .groups = 1, .copies = a->net[net].body, .rows = rows,
+                               .row_stride = tape->rows});
 }
 
 static void normalize(bfm_agent *a, float *z, int64_t rows) {
@@ -137,16 +137,16 @@ int bfm_agent_B(bfm_agent *a, int replica, int64_t rows, const float *obs, const
     agent_select_goal(a, x->goal, x->obs, n);
     if (a->K > 1) {
       TRY(put(a, x->z, z, row, n, a->d, "z"));
-      ops->residual_norm(ops, &(ResidualNorm){.y = x->z_b, .z = x->z, .rows = n, .d = a->d,
-                                              .blocks = a->K});
+      ops->residual_norm(
+          ops, &(ResidualNorm){.y = x->z_b, .z = x->z, .rows = n, .d = a->d, .blocks = a->K});
     }
     pack(a, NET_B, &x->b, 0, x->goal, a->goal_dim, n, NULL, 0, n);
     pack(a, NET_B, &x->b, 1, x->goal, a->goal_dim, n, a->K > 1 ? x->z_b : NULL, a->d, n);
     net_forward(ops, &a->net[NET_B], a->online[NET_B], &x->b,
                 (Pass){.rows = n, .replica = replica});
     if (a->config.b_norm) {
-      ops->block_norm(ops, &(BlockNorm){.y = x->out, .x = x->b.out, .rows = n, .d = a->d,
-                                        .blocks = a->K});
+      ops->block_norm(
+          ops, &(BlockNorm){.y = x->out, .x = x->b.out, .rows = n, .d = a->d, .blocks = a->K});
     }
     TRY(ops->download(ops, out + row * a->d, a->config.b_norm ? x->out : x->b.out,
                       n * a->d * sizeof *out));

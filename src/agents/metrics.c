@@ -11,22 +11,35 @@ static const struct {
   const char *fb, *lap;
   int weighted;
 } metrics[] = {
-    {"F", "psi.norm", 0},                 // mean norm of F(s,a,z); psi is a loss
-    {"F.target", "psi.target", 0},        // … of F⁻(s',a',z)
-    {"B", "phi", 0},                      // … of B(s',z)
-    {"B.eig.min", "phi.eig.min", 0},      // smallest eigenvalue of E[BBᵀ] over the batch
+    {"F", "psi.norm", 0},             // mean norm of F(s,a,z); psi is a loss
+    {"F.target", "psi.target", 0},    // … of F⁻(s',a',z)
+    {"B", "phi", 0},                  // … of B(s',z)
+    {"B.eig.min", "phi.eig.min", 0},  // smallest eigenvalue of E[BBᵀ] over the batch
     {"B.eig.max", "phi.eig.max", 0},
-    {"M.max", NULL, 0},                   // largest |F_j·B_k|
-    {"Q.data", "Q.data", 0},              // mean F(s,a,z)·z at the data's actions
-    {"Q.pi", "Q.pi", 0},                  // … at the policy's
-    {"pi.dist", "pi.dist", 0},            // mean ‖a − μ(s,z)‖
-    {"adv", "adv", 1},                    // mean advantage
-    {"adv.std", "adv.std", 1},            // its standard deviation
-    {"ess", "ess", 1},                    // effective sample size of the weights, over N
+    {"M.max", NULL, 0},         // largest |F_j·B_k|
+    {"Q.data", "Q.data", 0},    // mean F(s,a,z)·z at the data's actions
+    {"Q.pi", "Q.pi", 0},        // … at the policy's
+    {"pi.dist", "pi.dist", 0},  // mean ‖a − μ(s,z)‖
+    {"adv", "adv", 1},          // mean advantage
+    {"adv.std", "adv.std", 1},  // its standard deviation
+    {"ess", "ess", 1},          // effective sample size of the weights, over N
 };
 
-enum { F_NORM, TARGET_NORM, B_NORM, EIG_MIN, EIG_MAX, M_MAX, Q_DATA, Q_PI, PI_DIST, ADV, ADV_STD,
-       ESS, METRICS };
+enum {
+  F_NORM,
+  TARGET_NORM,
+  B_NORM,
+  EIG_MIN,
+  EIG_MAX,
+  M_MAX,
+  Q_DATA,
+  Q_PI,
+  PI_DIST,
+  ADV,
+  ADV_STD,
+  ESS,
+  METRICS
+};
 
 static const char *name_of(const bfm_agent *a, int metric) {
   if (metrics[metric].weighted && !a->weighted) return NULL;

@@ -18,16 +18,16 @@
 typedef struct Prompt {
   bfm_agent *agent;
   int replica;
-  int64_t rows;                  // states of this call
-  const float *obs, *weight;     // of this call, on the host
-  int64_t chunk, kept;           // rows of a chunk; of all rows, those whose activations are kept
-  int apart;                     // from the tape
-  Tape tape;                     // of a chunk
+  int64_t rows;               // states of this call
+  const float *obs, *weight;  // of this call, on the host
+  int64_t chunk, kept;        // rows of a chunk; of all rows, those whose activations are kept
+  int apart;                  // from the tape
+  Tape tape;                  // of a chunk
   void *act, *cat, *trunk[NET_MAX_LAYERS];  // what later blocks need of the kept
-  float *states, *w;             // [kept + chunk, goal], [kept + chunk]
-  float *whole;                  // [chunk, obs] where B sees but some columns, or NULL
-  float *z_b, *b;                // [d], [chunk, d]
-  double *sum;                   // [d]
+  float *states, *w;                        // [kept + chunk, goal], [kept + chunk]
+  float *whole;                             // [chunk, obs] where B sees but some columns, or NULL
+  float *z_b, *b;                           // [d], [chunk, d]
+  double *sum;                              // [d]
   void *memory;
 } Prompt;
 
@@ -106,8 +106,8 @@ static int put_states(Prompt *p, int64_t row, int64_t n, int64_t at) {
 static int put_z(Prompt *p, const float *z) {
   const bfm_agent *a = p->agent;
   TRY(a->ops->upload(a->ops, p->z_b, z, a->d * sizeof *z));
-  a->ops->residual_norm(a->ops, &(ResidualNorm){.y = p->z_b, .z = p->z_b, .rows = 1, .d = a->d,
-                                                .blocks = a->K});
+  a->ops->residual_norm(
+      a->ops, &(ResidualNorm){.y = p->z_b, .z = p->z_b, .rows = 1, .d = a->d, .blocks = a->K});
   return BFM_OK;
 }
 
@@ -117,8 +117,7 @@ static void run_b(Prompt *p, int64_t at, int64_t n, int64_t first, int64_t end) 
   Ops *ops = a->ops;
   Tape tape = chunk_tape(p, at);
   Pack pack = {.out = tape.in[0], .ld = tape.ld_in[0], .a = p->states + at * a->goal_dim,
-               .a_cols = a->goal_dim, .groups = 1, .copies = 1, .rows = n,
-               .row_stride = tape.rows};
+               .a_cols = a->goal_dim, .groups = 1, .copies = 1, .rows = n, .row_stride = tape.rows};
   if (!first) ops->pack(ops, &pack);
   pack.out = tape.in[1], pack.ld = tape.ld_in[1];
   if (a->K > 1) {

@@ -23,13 +23,12 @@ void rnd_bonus(bfm_explorer *e, const ExplorerBatch *b) {
   ops->rnd_bonus(ops, &(RndBonus){.df = e->df, .bonus = e->bonus, .f = e->tape[XNET_PREDICTOR].out,
                                   .g = e->tape[XNET_RANDOM].out, .stats = e->error_stats,
                                   .step = e->step_device, .loss = e->loss + LOSS_RND,
-                                  .mean_bonus = e->loss + LOSS_BONUS,
-                                  .loss_stride = e->loss_count, .replicas = e->T, .rows = e->N,
-                                  .cols = e->options.rnd_dim});
+                                  .mean_bonus = e->loss + LOSS_BONUS, .loss_stride = e->loss_count,
+                                  .replicas = e->T, .rows = e->N, .cols = e->options.rnd_dim});
 }
 
 void rnd_learn(bfm_explorer *e) {
-  net_backward(e->ops, &e->net[XNET_PREDICTOR], e->online[XNET_PREDICTOR],
-               &e->tape[XNET_PREDICTOR], e->df, (Pass){.rows = e->N}, 0);
+  net_backward(e->ops, &e->net[XNET_PREDICTOR], e->online[XNET_PREDICTOR], &e->tape[XNET_PREDICTOR],
+               e->df, (Pass){.rows = e->N}, 0);
   explorer_adam(e, XNET_PREDICTOR, e->step_device, 0);
 }

@@ -63,10 +63,11 @@ static void pack_inputs(bfm_agent *a, Pack *inputs, int count) {
 // a_π ~ π(s, z) and a' ~ π(s', z)
 static void policy_forward(bfm_agent *a) {
   const Tape *tape = &a->tape[NET_PI];
-  pack_inputs(a, (Pack[]){input(a, NET_PI, tape, 0, a->obs, a->obs_dim, NULL, 0, 0),
-                          input(a, NET_PI, tape, 0, a->next_obs, a->obs_dim, NULL, 0, a->N),
-                          input(a, NET_PI, tape, 1, a->obs, a->obs_dim, a->z, a->d, 0),
-                          input(a, NET_PI, tape, 1, a->next_obs, a->obs_dim, a->z, a->d, a->N)},
+  pack_inputs(a,
+              (Pack[]){input(a, NET_PI, tape, 0, a->obs, a->obs_dim, NULL, 0, 0),
+                       input(a, NET_PI, tape, 0, a->next_obs, a->obs_dim, NULL, 0, a->N),
+                       input(a, NET_PI, tape, 1, a->obs, a->obs_dim, a->z, a->d, 0),
+                       input(a, NET_PI, tape, 1, a->next_obs, a->obs_dim, a->z, a->d, a->N)},
               4);
   net_forward(a->ops, &a->net[NET_PI], a->online[NET_PI], tape,
               (Pass){.rows = 2 * a->N, .side = SIDE});
@@ -86,8 +87,9 @@ static void policy_forward(bfm_agent *a) {
 static void target_forward(bfm_agent *a) {
   const Tape *tape = &a->tape_target[NET_F];
   const float *obs = a->next_obs;
-  pack_inputs(a, (Pack[]){input(a, NET_F, tape, 0, obs, a->obs_dim, a->act_next, a->act_dim, 0),
-                          input(a, NET_F, tape, 1, obs, a->obs_dim, a->z, a->d, 0)},
+  pack_inputs(a,
+              (Pack[]){input(a, NET_F, tape, 0, obs, a->obs_dim, a->act_next, a->act_dim, 0),
+                       input(a, NET_F, tape, 1, obs, a->obs_dim, a->z, a->d, 0)},
               2);
   net_forward(a->ops, &a->net[NET_F], a->slow[NET_F], tape,
               (Pass){.rows = a->N, .lane = 1, .side = 1 + SIDE});
@@ -96,9 +98,10 @@ static void target_forward(bfm_agent *a) {
 // F(s, a, z) and F(s, a_π, z)
 static void forward_forward(bfm_agent *a) {
   const Tape *tape = &a->tape[NET_F];
-  pack_inputs(a, (Pack[]){input(a, NET_F, tape, 0, a->obs, a->obs_dim, a->act, a->act_dim, 0),
-                          input(a, NET_F, tape, 0, a->obs, a->obs_dim, a->act_pi, a->act_dim, a->N),
-                          input(a, NET_F, tape, 1, a->obs, a->obs_dim, a->z, a->d, 0)},
+  pack_inputs(a,
+              (Pack[]){input(a, NET_F, tape, 0, a->obs, a->obs_dim, a->act, a->act_dim, 0),
+                       input(a, NET_F, tape, 0, a->obs, a->obs_dim, a->act_pi, a->act_dim, a->N),
+                       input(a, NET_F, tape, 1, a->obs, a->obs_dim, a->z, a->d, 0)},
               3);
   net_forward(a->ops, &a->net[NET_F], a->online[NET_F], tape,
               (Pass){.rows = 2 * a->N, .repeat = 2, .side = SIDE});
@@ -117,10 +120,11 @@ static void baseline_forward(bfm_agent *a) {
     const Tape *u = slow ? &a->tape_target[NET_U] : &a->tape[NET_U];
     const Tape *v = slow ? &a->tape_target[NET_V] : &a->tape[NET_V];
     const float *obs = slow ? a->next_obs : a->obs;
-    pack_inputs(a, (Pack[]){input(a, NET_U, u, 0, obs, a->obs_dim, NULL, 0, 0),
-                            input(a, NET_U, u, 1, obs, a->obs_dim, a->z, a->d, 0),
-                            input(a, NET_V, v, 0, a->goal, a->goal_dim, NULL, 0, 0),
-                            input(a, NET_V, v, 1, a->goal, a->goal_dim, NULL, 0, 0)},
+    pack_inputs(a,
+                (Pack[]){input(a, NET_U, u, 0, obs, a->obs_dim, NULL, 0, 0),
+                         input(a, NET_U, u, 1, obs, a->obs_dim, a->z, a->d, 0),
+                         input(a, NET_V, v, 0, a->goal, a->goal_dim, NULL, 0, 0),
+                         input(a, NET_V, v, 1, a->goal, a->goal_dim, NULL, 0, 0)},
                 4);
     net_forward(a->ops, &a->net[NET_U], slow ? a->slow[NET_U] : a->online[NET_U], u,
                 (Pass){.rows = a->N});

@@ -82,9 +82,9 @@ static void policy_backward(bfm_explorer *e) {
   net_backward(ops, &e->net[XNET_Q], frozen, tape, e->dq_pi, (Pass){.rows = e->N}, 1);
   ops->td3_action_grad(ops, &(Td3ActionGrad){.dx = e->da, .dxa = tape->din, .mu = e->mu_pi,
                                              .replicas = e->T, .copies = e->net[XNET_Q].body,
-                                             .rows = e->N, .row_stride = e->N,
-                                             .ld = tape->ld_in[0], .obs_dim = e->obs_dim,
-                                             .act_dim = e->act_dim, .mu_stride = e->N});
+                                             .rows = e->N, .row_stride = e->N, .ld = tape->ld_in[0],
+                                             .obs_dim = e->obs_dim, .act_dim = e->act_dim,
+                                             .mu_stride = e->N});
   net_backward(ops, &e->net[XNET_PI], e->online[XNET_PI], &e->tape[XNET_PI], e->da,
                (Pass){.rows = e->N, .side = SIDE}, 0);
 }

@@ -204,22 +204,23 @@ int cli_bench(int argc, char **argv) {
   if (!status) status = flags_new(&a.agent_flags, agent_options, &a.config, "Agent");
   if (status) return cli_fail(status);
 
-  const struct argp_child children[] = {
-      {&a.measure_flags.argp, 0, NULL, 1}, {&a.agent_flags.argp, 0, NULL, 2}, {0}};
-  const struct argp argp = {
-      own_options,
-      parse,
-      NAMES,
-      "Measure how fast this machine is: step, the training step on random data; sim, control "
-      "steps beside MuJoCo alone; reward, rewards of stored states; prompt, from rewards to z; "
-      "act, from observations to actions; collect, making data of walker.\v"
-      "Examples:\n"
-      "  bfm bench step --preset small\n"
-      "  bfm bench sim --seconds 10\n"
-      "  bfm bench step --algo fb --batch 512 --device cuda --precision bf16 --json\n",
-      children,
-      NULL,
-      NULL};
+  const struct argp_child children[] = {{&a.measure_flags.argp, 0, NULL, 1},
+                                        {&a.agent_flags.argp, 0, NULL, 2},
+                                        {0}};
+  const struct argp argp =
+      {own_options,
+       parse,
+       NAMES,
+       "Measure how fast this machine is: step, the training step on random data; sim, control "
+       "steps beside MuJoCo alone; reward, rewards of stored states; prompt, from rewards to z; "
+       "act, from observations to actions; collect, making data of walker.\v"
+       "Examples:\n"
+       "  bfm bench step --preset small\n"
+       "  bfm bench sim --seconds 10\n"
+       "  bfm bench step --algo fb --batch 512 --device cuda --precision bf16 --json\n",
+       children,
+       NULL,
+       NULL};
   status = cli_parse(&argp, argc, argv, &a);
   if (!status && (status = run(&a))) status = cli_fail(status);
   flags_free(&a.measure_flags);

@@ -13,7 +13,9 @@
 #include "cli/cli.h"
 #include "run/collect.h"
 
-static const struct { const char *env, *with; } rows[] = {{"walker", "mood"}, {"walker", "rnd"}};
+static const struct {
+  const char *env, *with;
+} rows[] = {{"walker", "mood"}, {"walker", "rnd"}};
 
 // what cannot be measured in seconds is put off: the end, evaluations, random actions at first
 static const struct {
@@ -82,12 +84,8 @@ int bench_collect(const cJSON *given, double seconds, int json) {
     }
     snprintf(path, sizeof path, "%s/data.h5", folder);
     char *options = options_of(given, rows[i].with);
-    CollectPlan plan = {.env = rows[i].env,
-                        .path = path,
-                        .given = options,
-                        .quiet = 1,
-                        .seconds = seconds,
-                        .stop = &cli_stop};
+    CollectPlan plan = {.env = rows[i].env, .path = path, .given = options, .quiet = 1,
+                        .seconds = seconds, .stop = &cli_stop};
     CollectSummary summary;
     int status =
         options ? measure(&plan, &summary) : bfm_fail(BFM_NO_MEMORY, "no memory for the options");

@@ -68,10 +68,8 @@ static int find_runs(Measure *m) {
     char *name = run_name(j->models[i]);
     if (!name) return bfm_fail(BFM_NO_MEMORY, "no memory for names");
     while (m->run[i] < m->run_count && strcmp(m->runs[m->run[i]], name)) m->run[i]++;
-    if (m->run[i] == m->run_count)
-      m->runs[m->run_count++] = name;
-    else
-      free(name);
+    if (m->run[i] == m->run_count) m->runs[m->run_count++] = name;
+    else free(name);
   }
   return BFM_OK;
 }
@@ -147,8 +145,7 @@ static void print_table(const Measure *m) {
              bias.std);
       if (fabs(earned.mean) >= 0.05)  // not shown as 0
         printf("%6.0f%%", 100 * bias.mean / fabs(earned.mean));
-      else
-        printf("%7s", "");
+      else printf("%7s", "");
       printf("%s%s\n", m->run_count > 1 ? "  " : "", m->run_count > 1 ? m->runs[r] : "");
     }
   }
@@ -257,20 +254,20 @@ int cli_bias(int argc, char **argv) {
   Measure m = {.path = NULL};
   int status = judge_new(&m.judge, argc, "10");
   if (status) return cli_fail(status);
-  const struct argp argp = {
-      own_options,
-      parse,
-      "MODEL...",
-      "Prompt models with tasks, let them act and compare what an episode earns with what they "
-      "predict for its states, the sum of B(s, z)·z: a bias below 0 is overoptimism. Models that "
-      "differ in their seed's number alone (model.0.safetensors, model.1.safetensors) are taken "
-      "together.\v"
-      "Examples:\n"
-      "  bfm bias models/walker.safetensors --tasks walk,run\n"
-      "  bfm bias runs/fb/model.* runs/fb-aw/model.* --tasks in -o bias.svg\n",
-      m.judge.parsers,
-      NULL,
-      NULL};
+  const struct argp argp =
+      {own_options,
+       parse,
+       "MODEL...",
+       "Prompt models with tasks, let them act and compare what an episode earns with what they "
+       "predict for its states, the sum of B(s, z)·z: a bias below 0 is overoptimism. Models that "
+       "differ in their seed's number alone (model.0.safetensors, model.1.safetensors) are taken "
+       "together.\v"
+       "Examples:\n"
+       "  bfm bias models/walker.safetensors --tasks walk,run\n"
+       "  bfm bias runs/fb/model.* runs/fb-aw/model.* --tasks in -o bias.svg\n",
+       m.judge.parsers,
+       NULL,
+       NULL};
   status = cli_parse(&argp, argc, argv, &m);
   if (!status && (status = run(&m))) status = cli_fail(status);
   for (int r = 0; r < m.run_count; r++) free(m.runs[r]);

@@ -83,8 +83,7 @@ int flags_new(Flags *flags, const Option *table, void *fields, const char *headi
     return bfm_fail(BFM_NO_MEMORY, "no memory for %d flags", flags->count);
   }
   for (int i = 0; i < flags->count; i++) {
-    flags->options[i] = (struct argp_option){.name = table[i].name,
-                                             .key = FLAG_KEY + i,
+    flags->options[i] = (struct argp_option){.name = table[i].name, .key = FLAG_KEY + i,
                                              .arg = options_argument(&table[i]),
                                              .flags = OPTION_HIDDEN};
   }

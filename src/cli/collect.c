@@ -76,12 +76,8 @@ static int run(Arguments *a) {
   if (!a->path) return bfm_fail(BFM_BAD_ARGUMENT, "name the file to write: -o data.h5");
   char *given = cJSON_PrintUnformatted(a->flags.given);
   if (!given) return bfm_fail(BFM_NO_MEMORY, "no memory for the options");
-  CollectPlan plan = {.env = a->env,
-                      .path = a->path,
-                      .given = given,
-                      .resume = a->resume,
-                      .quiet = a->quiet,
-                      .stop = &cli_stop};
+  CollectPlan plan = {.env = a->env, .path = a->path, .given = given, .resume = a->resume,
+                      .quiet = a->quiet, .stop = &cli_stop};
   Collection *collection;
   int status = collection_open(&collection, &plan);
   free(given);

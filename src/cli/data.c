@@ -73,8 +73,9 @@ typedef struct {
   int (*keep)(const Choice *choice, const Dataset *data, uint8_t *keep);
 } Action;
 
-static const Action actions[] = {
-    {"merge", 1 << 20, keep_all}, {"subsample", 1 << 20, keep_some}, {"convert", 1, keep_all}};
+static const Action actions[] = {{"merge", 1 << 20, keep_all},
+                                 {"subsample", 1 << 20, keep_some},
+                                 {"convert", 1, keep_all}};
 #define ACTION_COUNT ((int)(sizeof actions / sizeof *actions))
 
 // ---------------------------------- the command --------------------------------------------------

@@ -186,15 +186,11 @@ static void print_row(const Evaluation *e, int task, int width) {
   summary(e, task, &mean, &std);
   print_task(task < 0 ? "mean" : e->judge.tasks.text[task], width);
   printf(" %8.1f", mean);
-  if (task >= 0 || models > 1)
-    printf(" ± %-6.1f", std);
-  else
-    printf("%9s", "");
+  if (task >= 0 || models > 1) printf(" ± %-6.1f", std);
+  else printf("%9s", "");
   double score = score_of(e, task, mean);
-  if (!isnan(score))
-    printf(" %8.1f", score);
-  else if (has_scores(e))
-    printf("%9s", "");
+  if (!isnan(score)) printf(" %8.1f", score);
+  else if (has_scores(e)) printf("%9s", "");
   if (e->random) {
     for (int t = 0; t < e->judge.tasks.count; t++) {
       random += task < 0 ? mean_of(e, models, t) / e->judge.tasks.count
@@ -244,22 +240,22 @@ int cli_eval(int argc, char **argv) {
   Evaluation e = {.z = NULL};
   int status = judge_new(&e.judge, argc, "100");
   if (status) return cli_fail(status);
-  const struct argp argp = {
-      own_options,
-      parse,
-      "MODEL...",
-      "Prompt models with tasks, let them act in whole episodes and add up the rewards. Several "
-      "models are taken for seeds of one thing: the table shows mean ± std over them. Policies "
-      "that bfm collect has trained (td3, mood) are evaluated as well, on their own task if none "
-      "is named.\v"
-      "Examples:\n"
-      "  bfm eval models/walker.safetensors --random --episodes 10\n"
-      "  bfm eval models/walker.safetensors --tasks 'height > 1' --es 32 --episodes 2\n"
-      "  bfm eval models/walker.safetensors --z run.json --tasks speed --json\n"
-      "  bfm eval runs/five/model.*.safetensors --tasks in --es 32\n",
-      e.judge.parsers,
-      NULL,
-      NULL};
+  const struct argp argp =
+      {own_options,
+       parse,
+       "MODEL...",
+       "Prompt models with tasks, let them act in whole episodes and add up the rewards. Several "
+       "models are taken for seeds of one thing: the table shows mean ± std over them. Policies "
+       "that bfm collect has trained (td3, mood) are evaluated as well, on their own task if none "
+       "is named.\v"
+       "Examples:\n"
+       "  bfm eval models/walker.safetensors --random --episodes 10\n"
+       "  bfm eval models/walker.safetensors --tasks 'height > 1' --es 32 --episodes 2\n"
+       "  bfm eval models/walker.safetensors --z run.json --tasks speed --json\n"
+       "  bfm eval runs/five/model.*.safetensors --tasks in --es 32\n",
+       e.judge.parsers,
+       NULL,
+       NULL};
   status = cli_parse(&argp, argc, argv, &e);
   if (!status && (status = run(&e))) status = cli_fail(status);
   judge_free(&e.judge);

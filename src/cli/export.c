@@ -75,16 +75,16 @@ int cli_export(int argc, char **argv) {
   int status = flags_new(&a.flags, export_options, &a.options, "What is kept");
   if (status) return cli_fail(status);
   const struct argp_child children[] = {{&a.flags.argp, 0, NULL, 1}, {0}};
-  const struct argp argp = {
-      own_options,
-      parse,
-      "MODEL",
-      "Write a smaller file of a model, that loads, is prompted and acts as the model does.\v"
-      "Example:\n"
-      "  bfm export runs/walker/best.safetensors --half -o slim.safetensors\n",
-      children,
-      NULL,
-      NULL};
+  const struct argp argp =
+      {own_options,
+       parse,
+       "MODEL",
+       "Write a smaller file of a model, that loads, is prompted and acts as the model does.\v"
+       "Example:\n"
+       "  bfm export runs/walker/best.safetensors --half -o slim.safetensors\n",
+       children,
+       NULL,
+       NULL};
   status = cli_parse(&argp, argc, argv, &a);
   if (!status && (status = run(&a))) status = cli_fail(status);
   flags_free(&a.flags);

@@ -114,15 +114,10 @@ static int each_step(void *context, int64_t done, int64_t total) {
 }
 
 bfm_evaluation judge_plan(Judge *j) {
-  return (bfm_evaluation){.tasks = (const char *const *)j->tasks.text,
-                          .task_count = j->tasks.count,
-                          .episodes = j->options.episodes,
-                          .steps = j->options.steps,
-                          .es = (int)j->options.es,
-                          .seed = (uint64_t)j->options.seed,
-                          .threads = (int)j->options.threads,
-                          .each = each_step,
-                          .context = j};
+  return (bfm_evaluation){.tasks = (const char *const *)j->tasks.text, .task_count = j->tasks.count,
+                          .episodes = j->options.episodes, .steps = j->options.steps,
+                          .es = (int)j->options.es, .seed = (uint64_t)j->options.seed,
+                          .threads = (int)j->options.threads, .each = each_step, .context = j};
 }
 
 int task_width(const TaskList *tasks) {
@@ -135,8 +130,6 @@ int task_width(const TaskList *tasks) {
 }
 
 void print_task(const char *task, int width) {
-  if (strlen(task) > (size_t)width)
-    printf("%.*s…", width - 1, task);
-  else
-    printf("%-*s", width, task);
+  if (strlen(task) > (size_t)width) printf("%.*s…", width - 1, task);
+  else printf("%-*s", width, task);
 }

@@ -62,27 +62,25 @@ static int run(const Arguments *a) {
   World *world;
   TRY(domain_find(&domain, a->domain));
   TRY(world_new(&world, domain));
-  if (a->json)
-    print_json(world);
-  else
-    print_names(world);
+  if (a->json) print_json(world);
+  else print_names(world);
   world_free(world);
   return BFM_OK;
 }
 
 int cli_names(int argc, char **argv) {
-  const struct argp argp = {
-      own_options,
-      parse,
-      "DOMAIN",
-      "List what a reward can name: the domain's aliases, the bodies, joints, sensors and "
-      "actuators of its model with their parts, and the functions.\v"
-      "Names and functions make a reward:\n"
-      "  bfm names walker\n"
-      "  bfm prompt models/walker.safetensors --reward 'torso.z > 1.2'\n",
-      NULL,
-      NULL,
-      NULL};
+  const struct argp argp =
+      {own_options,
+       parse,
+       "DOMAIN",
+       "List what a reward can name: the domain's aliases, the bodies, joints, sensors and "
+       "actuators of its model with their parts, and the functions.\v"
+       "Names and functions make a reward:\n"
+       "  bfm names walker\n"
+       "  bfm prompt models/walker.safetensors --reward 'torso.z > 1.2'\n",
+       NULL,
+       NULL,
+       NULL};
   Arguments a = {0};
   int status = cli_parse(&argp, argc, argv, &a);
   if (!status && (status = run(&a))) status = cli_fail(status);

@@ -35,12 +35,9 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
     case 'j': a->json = 1; return 0;
     case 'q': a->quiet = 1; return 0;
     case ARGP_KEY_ARG:
-      if (!a->action)
-        a->action = arg;
-      else if (!a->table_name)
-        a->table_name = arg;
-      else
-        argp_error(state, "one table at a time, not also %s", arg);
+      if (!a->action) a->action = arg;
+      else if (!a->table_name) a->table_name = arg;
+      else argp_error(state, "one table at a time, not also %s", arg);
       return 0;
     case ARGP_KEY_NO_ARGS: argp_error(state, "say what to do: list, run, show or plot"); return 0;
     default: return ARGP_ERR_UNKNOWN;
@@ -111,12 +108,8 @@ static int run(const Arguments *a) {
   }
   char *options = cJSON_PrintUnformatted(a->agent_flags.given);
   if (!options) return bfm_fail(BFM_NO_MEMORY, "no memory for the options");
-  PaperPlan plan = {.table = a->table,
-                    .settings = a->settings,
-                    .options = options,
-                    .quiet = a->quiet,
-                    .stop = &cli_stop,
-                    .say = say};
+  PaperPlan plan = {.table = a->table, .settings = a->settings, .options = options,
+                    .quiet = a->quiet, .stop = &cli_stop, .say = say};
   cli_catch_signals();
   int status = paper_run(&plan);
   free(options);
@@ -200,8 +193,9 @@ int cli_paper(int argc, char **argv) {
   if (!status)
     status = flags_new(&a.agent_flags, agent_rows(), &a.config, "Agent, beside what a table says");
   if (status) return cli_fail(status);
-  const struct argp_child children[] = {
-      {&a.flags.argp, 0, NULL, 1}, {&a.agent_flags.argp, 0, NULL, 2}, {0}};
+  const struct argp_child children[] = {{&a.flags.argp, 0, NULL, 1},
+                                        {&a.agent_flags.argp, 0, NULL, 2},
+                                        {0}};
   const struct argp argp = {
       own_options,
       parse,

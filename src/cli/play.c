@@ -152,15 +152,9 @@ static int strip_of(const Arguments *a) {
 static Film film_of(Episode *e, int64_t count, const char *title) {
   const PlayOptions *o = &e->arguments->options;
   int width = o->width ? (int)o->width : strip_of(e->arguments) ? 240 : 480;
-  return (Film){.world = e->world,
-                .count = count,
-                .qpos = e->qpos,
-                .rewards = e->score ? e->rewards : NULL,
-                .title = title,
-                .dt = e->sizes.control_dt,
-                .width = width,
-                .height = o->height ? (int)o->height : width * 3 / 4,
-                .each = each,
+  return (Film){.world = e->world, .count = count, .qpos = e->qpos,
+                .rewards = e->score ? e->rewards : NULL, .title = title, .dt = e->sizes.control_dt,
+                .width = width, .height = o->height ? (int)o->height : width * 3 / 4, .each = each,
                 .context = e};
 }
 
@@ -274,8 +268,9 @@ int cli_play(int argc, char **argv) {
   Arguments a = {.model = NULL};
   int status = flags_new(&a.flags, play_options, &a.options, "The episode");
   if (status) return cli_fail(status);
-  const struct argp_child children[] = {
-      {&ask_argp, 0, "What to do:", 1}, {&a.flags.argp, 0, NULL, 3}, {0}};
+  const struct argp_child children[] = {{&ask_argp, 0, "What to do:", 1},
+                                        {&a.flags.argp, 0, NULL, 3},
+                                        {0}};
   const struct argp argp = {
       own_options,
       parse,

@@ -104,21 +104,21 @@ static int run(const Arguments *a) {
 int cli_prompt(int argc, char **argv) {
   Arguments a = {.model = NULL};
   const struct argp_child children[] = {{&ask_argp, 0, "What to do:", 1}, {0}};
-  const struct argp argp = {
-      own_options,
-      parse,
-      "MODEL",
-      "Turn a reward, a goal or a demonstration into the vector z that tells the agent what to do."
-      "\v"
-      "Examples:\n"
-      "  bfm prompt models/walker.safetensors --reward 'torso.z > 1.2'\n"
-      "  bfm prompt models/walker.safetensors --task run -o run.json\n"
-      "  bfm prompt models/walker.safetensors --goal 'torso.zz = 1, speed = 3'\n"
-      "  bfm prompt models/walker.safetensors --demo mood.h5 --json\n"
-      "bfm names walker lists what a reward and a goal can name.\n",
-      children,
-      NULL,
-      NULL};
+  const struct argp argp =
+      {own_options,
+       parse,
+       "MODEL",
+       "Turn a reward, a goal or a demonstration into the vector z that tells the agent what to do."
+       "\v"
+       "Examples:\n"
+       "  bfm prompt models/walker.safetensors --reward 'torso.z > 1.2'\n"
+       "  bfm prompt models/walker.safetensors --task run -o run.json\n"
+       "  bfm prompt models/walker.safetensors --goal 'torso.zz = 1, speed = 3'\n"
+       "  bfm prompt models/walker.safetensors --demo mood.h5 --json\n"
+       "bfm names walker lists what a reward and a goal can name.\n",
+       children,
+       NULL,
+       NULL};
   int status = cli_parse(&argp, argc, argv, &a);
   if (!status && (status = run(&a))) status = cli_fail(status);
   return status;

@@ -245,8 +245,10 @@ static int record_or_run_info(const char *path, const cJSON *record, cJSON *info
 static const struct {
   const char *key;
   int (*info)(const char *path, const cJSON *object, cJSON *info);
-} objects_of[] = {
-    {"z", prompt_info}, {"checksum", record_or_run_info}, {"qpos", goal_info}, {"obs", goal_info}};
+} objects_of[] = {{"z", prompt_info},
+                  {"checksum", record_or_run_info},
+                  {"qpos", goal_info},
+                  {"obs", goal_info}};
 
 static int object_info(const char *path, const cJSON *object, cJSON *info) {
   for (size_t i = 0; i < sizeof objects_of / sizeof *objects_of; i++) {

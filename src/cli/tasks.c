@@ -56,29 +56,27 @@ static int run(const Arguments *a) {
     if (domain && domain_at(i) != domain) continue;
     const Task *task;
     for (int k = 0; (task = task_at(domain_at(i)->name, k)); k++) {
-      if (a->json)
-        print_json(task);
-      else
-        print_task(task, domain != NULL);
+      if (a->json) print_json(task);
+      else print_task(task, domain != NULL);
     }
   }
   return BFM_OK;
 }
 
 int cli_tasks(int argc, char **argv) {
-  const struct argp argp = {
-      own_options,
-      parse,
-      "[DOMAIN]",
-      "List the rewards that have a name, of one domain (with their expressions) or of all. Known "
-      "tasks are those whose agents made the datasets, new ones are asked for afterwards, prompts "
-      "are the paper's examples of what may be typed.\v"
-      "Examples:\n"
-      "  bfm tasks\n"
-      "  bfm tasks walker\n",
-      NULL,
-      NULL,
-      NULL};
+  const struct argp argp =
+      {own_options,
+       parse,
+       "[DOMAIN]",
+       "List the rewards that have a name, of one domain (with their expressions) or of all. Known "
+       "tasks are those whose agents made the datasets, new ones are asked for afterwards, prompts "
+       "are the paper's examples of what may be typed.\v"
+       "Examples:\n"
+       "  bfm tasks\n"
+       "  bfm tasks walker\n",
+       NULL,
+       NULL,
+       NULL};
   Arguments a = {0};
   int status = cli_parse(&argp, argc, argv, &a);
   if (!status && (status = run(&a))) status = cli_fail(status);

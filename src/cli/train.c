@@ -149,21 +149,22 @@ int cli_train(int argc, char **argv) {
   if (!status) status = flags_new(&a.agent_flags, agent_options, &a.config, "Agent");
   if (status) return cli_fail(status);
 
-  const struct argp_child children[] = {
-      {&a.setting_flags.argp, 0, NULL, 1}, {&a.agent_flags.argp, 0, NULL, 2}, {0}};
-  const struct argp argp = {
-      own_options,
-      parse,
-      "[DATA.h5...]",
-      "Train an agent on the transitions of one or more datasets (HDF5, D4RL's layout).\v"
-      "Examples:\n"
-      "  bfm train mood.h5 --eval-every 30k --steps 300k -o runs/walker\n"
-      "  bfm train --resume --steps 1M -o runs/walker\n"
-      "  bfm train a.h5 b.h5 --algo fb-aw --beta 5 --seeds 5 -o runs/five\n"
-      "  bfm train point_mass.h5 --preset small --batch 256 --steps 5k -o runs/small\n",
-      children,
-      help_of_train,
-      NULL};
+  const struct argp_child children[] = {{&a.setting_flags.argp, 0, NULL, 1},
+                                        {&a.agent_flags.argp, 0, NULL, 2},
+                                        {0}};
+  const struct argp argp =
+      {own_options,
+       parse,
+       "[DATA.h5...]",
+       "Train an agent on the transitions of one or more datasets (HDF5, D4RL's layout).\v"
+       "Examples:\n"
+       "  bfm train mood.h5 --eval-every 30k --steps 300k -o runs/walker\n"
+       "  bfm train --resume --steps 1M -o runs/walker\n"
+       "  bfm train a.h5 b.h5 --algo fb-aw --beta 5 --seeds 5 -o runs/five\n"
+       "  bfm train point_mass.h5 --preset small --batch 256 --steps 5k -o runs/small\n",
+       children,
+       help_of_train,
+       NULL};
   status = cli_parse(&argp, argc, argv, &a);
   if (!status && (status = run(&a))) status = cli_fail(status);
   flags_free(&a.setting_flags);

@@ -51,9 +51,7 @@ RNG_INLINE Philox philox(uint64_t seed, uint32_t stream, uint64_t step, uint32_t
 }
 
 // uniform in (0, 1), never 0 or 1
-RNG_INLINE float philox_uniform(uint32_t word) {
-  return (float)(word >> 8) * 0x1p-24f + 0x1p-25f;
-}
+RNG_INLINE float philox_uniform(uint32_t word) { return (float)(word >> 8) * 0x1p-24f + 0x1p-25f; }
 
 // two standard normals from two words (Box-Muller)
 RNG_INLINE void philox_normal(uint32_t a, uint32_t b, float *x, float *y) {

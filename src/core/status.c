@@ -28,18 +28,14 @@ int bfm_fail_prefix(int status, const char *format, ...) {
   va_start(args, format);
   int n = vsnprintf(message, sizeof message, format, args);
   va_end(args);
-  if (n >= 0 && n < (int)sizeof message) {
-    snprintf(message + n, sizeof message - n, "%s", old);
-  }
+  if (n >= 0 && n < (int)sizeof message) { snprintf(message + n, sizeof message - n, "%s", old); }
   return status;
 }
 
 int bfm_need(const char *names, const void *const *pointers) {
   for (;; pointers++) {
     size_t length = strcspn(names, ",");
-    if (!*pointers) {
-      return bfm_fail(BFM_BAD_ARGUMENT, "%.*s is missing", (int)length, names);
-    }
+    if (!*pointers) { return bfm_fail(BFM_BAD_ARGUMENT, "%.*s is missing", (int)length, names); }
     if (!names[length]) return BFM_OK;
     names += length + 2;
   }

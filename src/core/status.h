@@ -17,10 +17,10 @@ int bfm_fail_prefix(int status, const char *format, ...) __attribute__((format(p
 int bfm_need(const char *names, const void *const *pointers);
 
 // return from the calling function if expr fails
-#define TRY(expr)                  \
-  do {                             \
-    int status_ = (expr);          \
-    if (status_) return status_;   \
+#define TRY(expr)                \
+  do {                           \
+    int status_ = (expr);        \
+    if (status_) return status_; \
   } while (0)
 
 // the pointers that a public function cannot do without

@@ -63,10 +63,8 @@ static int grow_file(Block *block, size_t bytes) {
 
 int block_grow(Block *block, void **rows, size_t bytes, int spill) {
   void *base = spill || block->mapped ? NULL : realloc(block->base, bytes);
-  if (base)
-    block->base = base;
-  else
-    TRY(grow_file(block, bytes));
+  if (base) block->base = base;
+  else TRY(grow_file(block, bytes));
   block->bytes = bytes;
   *rows = block->base;
   return BFM_OK;
@@ -97,10 +95,8 @@ void block_at_random(const Block *block) {
 }
 
 void block_free(Block *block) {
-  if (block->mapped)
-    munmap(block->base, block->bytes);
-  else
-    free(block->base);
+  if (block->mapped) munmap(block->base, block->bytes);
+  else free(block->base);
   if (block->file) close(block->file - 1);
   *block = (Block){0};
 }

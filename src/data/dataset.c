@@ -418,8 +418,7 @@ static int read_rows(Dataset *data, hid_t file, const Layout *layout) {
   }
   if (has_next || rehearsing())  // where rows go in memory harms nobody
     data->count += rows;
-  else
-    take_successors(data, rows);
+  else take_successors(data, rows);
   return BFM_OK;
 }
 
@@ -737,8 +736,8 @@ static int check_count(const Dataset *data, const char *const *paths, int path_c
 }
 
 static int read_with(Dataset *data, const char *const *paths, int path_count, int extras) {
-  *data = (Dataset){
-      .extras = extras, .alone = path_count == 1, .parts = extras ? PARTS_ALL : PARTS_NEEDED};
+  *data = (Dataset){.extras = extras, .alone = path_count == 1,
+                    .parts = extras ? PARTS_ALL : PARTS_NEEDED};
   int status = read_files(data, paths, path_count);
   if (!status) status = check_count(data, paths, path_count);
   if (status) dataset_free(data);

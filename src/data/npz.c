@@ -114,9 +114,7 @@ static int find_member(const Npz *npz, const char *name, Member *m, int *found) 
 }
 
 static int inflate_member(const Npz *npz, const Member *m, uint8_t *out) {
-  z_stream stream = {.next_in = npz->bytes + m->at,
-                     .avail_in = (uInt)m->packed,
-                     .next_out = out,
+  z_stream stream = {.next_in = npz->bytes + m->at, .avail_in = (uInt)m->packed, .next_out = out,
                      .avail_out = (uInt)m->unpacked};
   if (inflateInit2(&stream, -MAX_WBITS) != Z_OK) {
     return bfm_fail(BFM_NO_MEMORY, "no memory to unpack");
@@ -140,10 +138,8 @@ static int unpack(const Npz *npz, const Member *m, uint8_t **out) {
   *out = malloc(m->unpacked + 1);
   if (!*out) return bfm_fail(BFM_NO_MEMORY, "no memory for %" PRIu64 " bytes", m->unpacked);
   int status = BFM_OK;
-  if (stored)
-    memcpy(*out, npz->bytes + m->at, m->unpacked);
-  else
-    status = inflate_member(npz, m, *out);
+  if (stored) memcpy(*out, npz->bytes + m->at, m->unpacked);
+  else status = inflate_member(npz, m, *out);
   if (!status && crc32_z(0, *out, m->unpacked) != m->checksum) {
     status = damaged("a member's checksum is wrong");
   }

@@ -39,8 +39,8 @@ struct Writer {
   int shown;  // the tables are not empty
 };
 
-static const size_t type_sizes[] = {
-    [COLUMN_F32] = 4, [COLUMN_F64] = 8, [COLUMN_I32] = 4, [COLUMN_I64] = 8, [COLUMN_BOOL] = 1};
+static const size_t type_sizes[] =
+    {[COLUMN_F32] = 4, [COLUMN_F64] = 8, [COLUMN_I32] = 4, [COLUMN_I64] = 8, [COLUMN_BOOL] = 1};
 
 size_t table_row_bytes(const Table *table) {
   return type_sizes[table->type] * (size_t)(table->columns ? table->columns : 1);
@@ -327,10 +327,8 @@ static int rewrite(Writer *w, int64_t planned, const Note *notes, int note_count
   if (!status) status = copy_rows(&old, w);
   w->rows = old.rows;
   if (!status) status = put_lengths(w);
-  if (!status)
-    status = newfile_commit(&file);
-  else
-    newfile_abandon(&file);
+  if (!status) status = newfile_commit(&file);
+  else newfile_abandon(&file);
   close(old.fd);
   return status;
 }
@@ -387,10 +385,8 @@ int writer_append(Writer *w, int64_t rows, const void *const *values) {
     status = put(w, w->tables[i].name, values[i], (size_t)(rows * bytes),
                  w->places[i].rows + (off_t)(w->rows * bytes));
   }
-  if (!status)
-    w->rows += rows;
-  else
-    put_lengths(w);  // on a full disk: the rows before these are whole
+  if (!status) w->rows += rows;
+  else put_lengths(w);  // on a full disk: the rows before these are whole
   return status;
 }
 

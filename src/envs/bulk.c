@@ -114,18 +114,11 @@ int rewards_bulk(const mjModel *model, const Alias *aliases, const char *express
   int status = BFM_OK;
   if (reward_stage(reward) == REWARD_FORCE) {
     passive = mj_copyModel(NULL, model);
-    if (passive)
-      passive->opt.disableflags |= mjDSBL_ACTUATION;
-    else
-      status = bfm_fail(BFM_NO_MEMORY, "no memory for a copy of the model");
+    if (passive) passive->opt.disableflags |= mjDSBL_ACTUATION;
+    else status = bfm_fail(BFM_NO_MEMORY, "no memory for a copy of the model");
   }
-  Bulk bulk = {.model = passive ? passive : model,
-               .n = n,
-               .qpos = qpos,
-               .qvel = qvel,
-               .act = act,
-               .out = out,
-               .bad = n};
+  Bulk bulk = {.model = passive ? passive : model, .n = n, .qpos = qpos, .qvel = qvel, .act = act,
+               .out = out, .bad = n};
   if (!status) status = run(&bulk, reward, threads);
   mj_deleteModel(passive);
   reward_free(reward);

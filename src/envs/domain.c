@@ -66,9 +66,7 @@ int domain_columns(const Domain *domain, const char *text, char *out, size_t siz
     text += strspn(text, " ");
     size_t n = strcspn(text, ", ");
     snprintf(word, sizeof word, "%.*s", (int)n, text);
-    if (n && !strchr("0123456789", *word)) {
-      TRY(part_columns(domain, word, word, sizeof word));
-    }
+    if (n && !strchr("0123456789", *word)) { TRY(part_columns(domain, word, word, sizeof word)); }
     used += (size_t)snprintf(out + used, size - used, "%s%s", used ? "," : "", word);
     if (used >= size || n >= sizeof word) {
       return bfm_fail(BFM_BAD_ARGUMENT, "a list of columns is too long: %.64s…", text);
@@ -164,7 +162,8 @@ static int resolve(World *world) {
 
 static int load(World *world) {
   static pthread_once_t once = PTHREAD_ONCE_INIT;
-  static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER;  // MuJoCo's compiler: no promise
+  static pthread_mutex_t one_at_a_time =
+      PTHREAD_MUTEX_INITIALIZER;  // MuJoCo's compiler: no promise
   pthread_once(&once, silence);
 
   char path[PATH_SIZE];

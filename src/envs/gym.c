@@ -4,8 +4,7 @@
 
 #include "envs/domain.h"
 
-#define SPEED \
-  { "speed", "rootx.v", "horizontal velocity of the torso, m/s" }
+#define SPEED {"speed", "rootx.v", "horizontal velocity of the torso, m/s"}
 
 static void observe_within(const World *world, const mjData *data, double *obs, double limit) {
   obs = put(obs, data->qpos + 1, world->model->nq - 1);
@@ -91,21 +90,15 @@ static int walker2d_terminated(const World *world, const mjData *data) {
   .reset = upright_reset, .observe = upright_observe, .step_reward = upright_reward
 
 const Domain hopper_domain = {
-    .name = "hopper",
-    .help = "Gym's planar robot on one leg, as in D4RL v2",
-    .file = "gymnasium/hopper.xml",
-    .obs_dim = 11,
-    .observed = {{"position", 5}, {"velocity", 6}},
+    .name = "hopper", .help = "Gym's planar robot on one leg, as in D4RL v2",
+    .file = "gymnasium/hopper.xml", .obs_dim = 11, .observed = {{"position", 5}, {"velocity", 6}},
     .terminated = hopper_terminated,
     UPRIGHT,
 };
 
 const Domain walker2d_domain = {
-    .name = "walker2d",
-    .help = "Gym's planar robot on two legs, as in D4RL v2",
-    .file = "gymnasium/walker2d.xml",
-    .obs_dim = 17,
-    .observed = {{"position", 8}, {"velocity", 9}},
+    .name = "walker2d", .help = "Gym's planar robot on two legs, as in D4RL v2",
+    .file = "gymnasium/walker2d.xml", .obs_dim = 17, .observed = {{"position", 8}, {"velocity", 9}},
     .terminated = walker2d_terminated,
     UPRIGHT,
 };

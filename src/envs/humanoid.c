@@ -43,16 +43,15 @@ static void observe(const World *world, const mjData *data, double *obs) {
 }
 
 const Domain humanoid_domain = {
-    .name = "humanoid",
-    .help = "humanoid of 21 joints",
-    .file = "suite/humanoid.xml",
+    .name = "humanoid", .help = "humanoid of 21 joints", .file = "suite/humanoid.xml",
     .obs_dim = 67,
-    .observed = {{"joint_angles", 21}, {"head_height", 1}, {"extremities", 12},
-                 {"torso_vertical", 3}, {"com_velocity", 3}, {"velocity", 27}},
-    .substeps = 5,
-    .episode_steps = 1000,
-    .camera = "side",
-    .aliases = aliases,
+    .observed = {{"joint_angles", 21},
+                 {"head_height", 1},
+                 {"extremities", 12},
+                 {"torso_vertical", 3},
+                 {"com_velocity", 3},
+                 {"velocity", 27}},
+    .substeps = 5, .episode_steps = 1000, .camera = "side", .aliases = aliases,
     .names =
         {
             [TORSO] = {mjOBJ_BODY, "torso"},

@@ -65,13 +65,16 @@ static int edit(mjSpec *spec, const char *folder) {
 // D4RL's episodes all begin here and differ by the noise of observations. Here these have none, and
 // the arm begins within the noise's bounds
 static void reset(const World *world, mjData *data, Draws *draw) {
-  static const double start[POSITIONS] = {
-      1.48388023e-01,  -1.76848573e+00, 1.84390296e+00,  -2.47685760e+00, 2.60252026e-01,
-      7.12533105e-01,  1.59515394e+00,  4.79267505e-02,  3.71350919e-02,  -2.66279850e-04,
-      -5.18043486e-05, 3.12877220e-05,  -4.51199853e-05, -3.90842156e-06, -4.22629655e-05,
-      6.28065475e-05,  4.04984708e-05,  4.62730939e-04,  -2.26906415e-04, -4.65501369e-04,
-      -6.44129196e-03, -1.77048263e-03, 1.08009684e-03,  -2.69397440e-01, 3.50383255e-01,
-      1.61944683e+00,  1.00618764e+00,  4.06395120e-03,  -6.62095997e-03, -2.68278933e-04};
+  static const double start[POSITIONS] = {1.48388023e-01,  -1.76848573e+00, 1.84390296e+00,
+                                          -2.47685760e+00, 2.60252026e-01,  7.12533105e-01,
+                                          1.59515394e+00,  4.79267505e-02,  3.71350919e-02,
+                                          -2.66279850e-04, -5.18043486e-05, 3.12877220e-05,
+                                          -4.51199853e-05, -3.90842156e-06, -4.22629655e-05,
+                                          6.28065475e-05,  4.04984708e-05,  4.62730939e-04,
+                                          -2.26906415e-04, -4.65501369e-04, -6.44129196e-03,
+                                          -1.77048263e-03, 1.08009684e-03,  -2.69397440e-01,
+                                          3.50383255e-01,  1.61944683e+00,  1.00618764e+00,
+                                          4.06395120e-03,  -6.62095997e-03, -2.68278933e-04};
   (void)world;
   put(data->qpos, start, POSITIONS);
   for (int i = 0; i < JOINTS - 2; i++) data->qpos[i] += draw_uniform(draw, -0.01, 0.01);
@@ -109,10 +112,8 @@ static int is_done(const mjData *data, int object) {
 static void remember(const World *world, mjData *data) {
   (void)world;
   for (int k = 0; k < OBJECTS; k++) {
-    if (data->userdata[k] != NOT_YET)
-      data->userdata[k] = BEFORE;
-    else if (is_done(data, k))
-      data->userdata[k] = JUST_NOW;
+    if (data->userdata[k] != NOT_YET) data->userdata[k] = BEFORE;
+    else if (is_done(data, k)) data->userdata[k] = JUST_NOW;
   }
 }
 

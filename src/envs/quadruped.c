@@ -73,16 +73,14 @@ static void observe(const World *world, const mjData *data, double *obs) {
 }
 
 const Domain quadruped_domain = {
-    .name = "quadruped",
-    .help = "four legs, twelve actuators with state",
-    .file = "suite/quadruped.xml",
-    .obs_dim = 78,
-    .observed = {{"egocentric_state", 44}, {"torso_velocity", 3}, {"torso_upright", 1}, {"imu", 6},
+    .name = "quadruped", .help = "four legs, twelve actuators with state",
+    .file = "suite/quadruped.xml", .obs_dim = 78,
+    .observed = {{"egocentric_state", 44},
+                 {"torso_velocity", 3},
+                 {"torso_upright", 1},
+                 {"imu", 6},
                  {"force_torque", 24}},
-    .substeps = 4,
-    .episode_steps = 1000,
-    .camera = "y",
-    .aliases = aliases,
+    .substeps = 4, .episode_steps = 1000, .camera = "y", .aliases = aliases,
     .names =
         {
             [TORSO] = {mjOBJ_BODY, "torso"},

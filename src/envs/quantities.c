@@ -412,10 +412,8 @@ static int fail_part(const mjModel *m, const Kind *kind, int id, const char *par
 
   if (kind->kind == SENSOR) {
     int size = m->sensor_dim[id];
-    if (size == 1)
-      snprintf(parts, sizeof parts, "only its bare name");
-    else
-      snprintf(parts, sizeof parts, "%s.0 to .%d", size == 3 ? ".x .y .z, " : "", size - 1);
+    if (size == 1) snprintf(parts, sizeof parts, "only its bare name");
+    else snprintf(parts, sizeof parts, "%s.0 to .%d", size == 3 ? ".x .y .z, " : "", size - 1);
   }
   for (int i = 0; i < COUNT(attributes); i++) {
     const Attribute *a = &attributes[i];

@@ -161,7 +161,7 @@ typedef struct {
 } Function;
 
 #define TOLERANCE_ROW(name, sigmoid, zero, help) \
-  { name, 1, 5, TOLERANCE_CALL | (zero), tolerance_##sigmoid, help }
+  {name, 1, 5, TOLERANCE_CALL | (zero), tolerance_##sigmoid, help}
 
 static const Function functions[] = {
     TOLERANCE_ROW("tolerance", gaussian, 0,
@@ -790,20 +790,13 @@ int reward_new(Reward **reward, const mjModel *model, const Alias *aliases, cons
   out[0] = 0;
   r->text = out;
 
-  Compiler c = {.reward = r,
-                .model = model,
-                .aliases = aliases,
-                .typed = typed,
-                .at = typed,
-                .element = -1,
-                .out = out};
+  Compiler c = {.reward = r, .model = model, .aliases = aliases, .typed = typed, .at = typed,
+                .element = -1, .out = out};
   int status = parser_new(&r->parser);
   if (!status) status = compile(&c);
   if (!status) status = reward_bind(r);
-  if (status)
-    reward_free(r);
-  else
-    *reward = r;
+  if (status) reward_free(r);
+  else *reward = r;
   return status;
 }
 
@@ -823,10 +816,8 @@ int reward_copy(Reward **copy, const Reward *reward) {
   r->parser = NULL;
   int status = parser_new(&r->parser);
   if (!status) status = reward_bind(r);
-  if (status)
-    reward_free(r);
-  else
-    *copy = r;
+  if (status) reward_free(r);
+  else *copy = r;
   return status;
 }
 
@@ -858,10 +849,8 @@ void reward_forward(const Reward *r, const mjModel *m, mjData *d) {
     if (needs & NEEDS_COM) mj_comPos(m, d);
   }
   if (needs & NEEDS_SENSOR_POS) mj_sensorPos(m, d);
-  if (needs & NEEDS_ALL_VEL)
-    mj_fwdVelocity(m, d);
-  else if (needs & NEEDS_VELOCITY)
-    mj_comVel(m, d);
+  if (needs & NEEDS_ALL_VEL) mj_fwdVelocity(m, d);
+  else if (needs & NEEDS_VELOCITY) mj_comVel(m, d);
   if (needs & NEEDS_SENSOR_VEL) mj_sensorVel(m, d);
 }
 

@@ -132,19 +132,21 @@ typedef struct {
 static void linear_forward(const Run *run, const Linear *l, Forward f) {
   Type type = run->ops->type;
   int64_t g0 = first_group(run, l), share = l->members / run->net->body;
-  run->ops->gemm(
-      run->ops,
-      &(Gemm){.m = f.rows, .n = f.to - f.from, .k = f.see, .transpose_b = 1, .type = type,
-              .type_c = f.type_y, .epilogue = f.epilogue,
-              .a = plus(f.x, at_row(run, f.ldx), type), .lda = f.ldx,
-              .stride_a = run->tape->rows * f.ldx, .share_a = share,
-              .b = plus(run->params.work, l->weight + (g0 * l->rows + f.from) * l->ld, type),
-              .ldb = l->ld, .stride_b = l->rows * l->ld,
-              .c = (void *)plus(f.y, at_row(run, f.ldy) + f.y0 + f.from, f.type_y), .ldc = f.ldy,
-              .stride_c = run->tape->rows * f.ldy,
-              .batch = (int64_t)run->tape->replicas * l->members,
-              .bias = run->params.value + l->bias + g0 * l->rows + f.from, .stride_bias = l->rows,
-              .bias_copy = plus(run->params.work, l->bias + g0 * l->rows + f.from, type)});
+  run->ops->gemm(run->ops,
+                 &(Gemm){.m = f.rows, .n = f.to - f.from, .k = f.see, .transpose_b = 1,
+                         .type = type, .type_c = f.type_y, .epilogue = f.epilogue,
+                         .a = plus(f.x, at_row(run, f.ldx), type), .lda = f.ldx,
+                         .stride_a = run->tape->rows * f.ldx, .share_a = share,
+                         .b = plus(run->params.work, l->weight + (g0 * l->rows + f.from) * l->ld,
+                                   type),
+                         .ldb = l->ld, .stride_b = l->rows * l->ld,
+                         .c = (void *)plus(f.y, at_row(run, f.ldy) + f.y0 + f.from, f.type_y),
+                         .ldc = f.ldy, .stride_c = run->tape->rows * f.ldy,
+                         .batch = (int64_t)run->tape->replicas * l->members,
+                         .bias = run->params.value + l->bias + g0 * l->rows + f.from,
+                         .stride_bias = l->rows,
+                         .bias_copy =
+                             plus(run->params.work, l->bias + g0 * l->rows + f.from, type)});
 }
 
 // where the gradient of parameter `at` goes, or NULL
@@ -157,15 +159,15 @@ static void weight_grad(const Run *run, const Linear *l, const void *dy, int64_t
                         const void *x, int64_t ldx) {
   Type type = run->ops->type;
   int64_t g0 = first_group(run, l), groups = (int64_t)run->tape->replicas * l->members;
-  run->ops->gemm(run->ops,
-                 &(Gemm){.m = l->rows, .n = l->ld, .k = run->pass.rows, .transpose_a = 1,
-                         .type = type, .type_c = type,
-                         .a = plus(dy, at_row(run, ldy) + y0, type), .lda = ldy,
-                         .stride_a = run->tape->rows * ldy,
-                         .b = plus(x, at_row(run, ldx), type), .ldb = ldx,
-                         .stride_b = run->tape->rows * ldx, .share_b = l->members / run->net->body,
-                         .c = grad_at(run, l->weight + g0 * l->rows * l->ld), .ldc = l->ld,
-                         .stride_c = l->rows * l->ld, .batch = groups});
+  run->ops->gemm(run->ops, &(Gemm){.m = l->rows, .n = l->ld, .k = run->pass.rows, .transpose_a = 1,
+                                   .type = type, .type_c = type,
+                                   .a = plus(dy, at_row(run, ldy) + y0, type), .lda = ldy,
+                                   .stride_a = run->tape->rows * ldy,
+                                   .b = plus(x, at_row(run, ldx), type), .ldb = ldx,
+                                   .stride_b = run->tape->rows * ldx,
+                                   .share_b = l->members / run->net->body,
+                                   .c = grad_at(run, l->weight + g0 * l->rows * l->ld),
+                                   .ldc = l->ld, .stride_c = l->rows * l->ld, .batch = groups});
 }
 
 static void *bias_grad(const Run *run, const Linear *l) {
@@ -213,8 +215,7 @@ static void norm_backward(const Run *run, const LayerNorm *norm, Activation f, v
   Ops *ops = run->ops;
   int64_t g0 = (int64_t)run->pass.replica * run->net->body, at = at_row(run, norm->width);
   void *dx = (void *)plus(dy, at, ops->type);
-  ops->norm_grad(ops, &(NormGrad){.activation = f, .dx = dx, .dy = dx,
-                                  .x = plus(x, at, ops->type),
+  ops->norm_grad(ops, &(NormGrad){.activation = f, .dx = dx, .dy = dx, .x = plus(x, at, ops->type),
                                   .stats = stats + run->pass.row0 * K * 2,
                                   .gain = run->params.value + norm->gain + g0 * norm->width,
                                   .bias = run->params.value + norm->shift + g0 * norm->width,
@@ -251,8 +252,8 @@ static void branch_forward(const Run *run, int b, int64_t rows) {
   int64_t h0 = block_start(first, net->hidden, K), h1 = block_start(end, net->hidden, K);
   int64_t f0 = block_start(first, net->feat, K), f1 = block_start(end, net->feat, K);
   // a little more than it sees is zero: masked, or padding
-  int64_t see = net_padded(masked ? net->in[1] - net->z + block_start(end - 1, net->z, K)
-                                  : net->in[b]);
+  int64_t see =
+      net_padded(masked ? net->in[1] - net->z + block_start(end - 1, net->z, K) : net->in[b]);
 
   linear_forward(run, &net->branch_in[b],
                  (Forward){.x = tape->in[b], .ldx = tape->ld_in[b], .see = see,
@@ -276,13 +277,14 @@ static void repeat_branch(const Run *run, int64_t rows, int64_t repeat) {
   for (int64_t i = 1; i < repeat; i++) {
     Type type = run->ops->type;
     int64_t at = at_row(run, ld) + net->feat;
-    run->ops->copy_columns(
-        run->ops, &(CopyColumns){.out = (void *)plus(run->tape->x[0], at + i * rows * ld, type),
-                                 .in = plus(run->tape->x[0], at, type),
-                                 .groups = (int64_t)run->tape->replicas * net->body, .rows = rows,
-                                 .cols = net->feat, .ld_out = ld, .ld_in = ld,
-                                 .stride_out = run->tape->rows * ld,
-                                 .stride_in = run->tape->rows * ld});
+    run->ops->copy_columns(run->ops,
+                           &(CopyColumns){.out = (void *)plus(run->tape->x[0], at + i * rows * ld,
+                                                              type),
+                                          .in = plus(run->tape->x[0], at, type),
+                                          .groups = (int64_t)run->tape->replicas * net->body,
+                                          .rows = rows, .cols = net->feat, .ld_out = ld,
+                                          .ld_in = ld, .stride_out = run->tape->rows * ld,
+                                          .stride_in = run->tape->rows * ld});
   }
 }
 

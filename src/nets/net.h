@@ -99,13 +99,13 @@ typedef struct {
 
 // activations of a pass, and the gradients going back
 typedef struct {
-  int replicas;   // how many the buffers hold
-  int64_t rows;   // of each group
+  int replicas;              // how many the buffers hold
+  int64_t rows;              // of each group
   int64_t ld_in[2], ld_out;  // floats or T of a row
   void *in[2];
   void *pre[2], *act[2];  // around layer norm and tanh
   float *stats[2];
-  void *x[NET_MAX_LAYERS + 1];  // into each layer of the trunk: first the branches' outputs
+  void *x[NET_MAX_LAYERS + 1];      // into each layer of the trunk: first the branches' outputs
   void *x_pre[NET_MAX_LAYERS + 1];  // before the layer norm, where there is one; else x
   float *x_stats[NET_MAX_LAYERS + 1];
   float *out;  // [replicas·heads, rows, ld_out]
@@ -124,8 +124,8 @@ void tape_layout(Tape *tape, const Net *net, Type type, TapeKind kind, int repli
 // repeat > 1: input 1 has rows/repeat rows, used again for each further part of input 0's rows
 typedef struct {
   int64_t row0, rows;
-  int64_t repeat;               // 0 counts as 1
-  int replica;                  // parameters of tape->replicas replicas from here
+  int64_t repeat;                  // 0 counts as 1
+  int replica;                     // parameters of tape->replicas replicas from here
   int64_t first_block, end_block;  // 0, 0: all
   int lane, side;  // the lane it runs on, and one for what can go beside it; 0: none
 } Pass;

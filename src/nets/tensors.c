@@ -13,10 +13,8 @@
 static void add_tensor(NetTensor *t, int *n, const char *net, const char *part, const char *kind,
                        int members, int dims, int64_t at, Padding padding) {
   t = &t[(*n)++];
-  *t = (NetTensor){.at = at,
-                   .count = members * padding.rows * padding.cols,
-                   .stride = members * padding.stride,
-                   .padding = padding};
+  *t = (NetTensor){.at = at, .count = members * padding.rows * padding.cols,
+                   .stride = members * padding.stride, .padding = padding};
   snprintf(t->name, sizeof t->name, "%s.%s.%s", net, part, kind);
   if (members > 1) t->shape[t->dims++] = members;
   if (dims > 1) t->shape[t->dims++] = padding.rows;

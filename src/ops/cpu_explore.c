@@ -9,13 +9,13 @@
 static void replay_sample_row(const ReplaySample *x, int64_t r, int64_t i) {
   int64_t slots = *x->slots, filled = min64(slots, x->capacity);
   int64_t obs = x->obs_dim, act = x->act_dim, width = 2 * obs + act + 3, to = r * x->rows + i;
-  uint64_t draw = random_below(x->seeds[r], x->stream, (uint64_t)*x->step, i,
-                               (uint64_t)(filled * x->envs));
+  uint64_t draw =
+      random_below(x->seeds[r], x->stream, (uint64_t)*x->step, i, (uint64_t)(filled * x->envs));
   int64_t order = (int64_t)draw / x->envs, env = (int64_t)draw % x->envs;
   float reward = 0, discount = 1;
   for (int64_t k = 0; k < x->nstep && order + k < filled; k++) {
-    const float *row = x->ring + width * replay_row(order + k, env, r, slots, x->capacity,
-                                                    x->replicas, x->envs);
+    const float *row =
+        x->ring + width * replay_row(order + k, env, r, slots, x->capacity, x->replicas, x->envs);
     const float *tail = row + obs + act;  // reward, discount, next_obs, last
     if (k == 0) {
       memcpy(x->obs + to * obs, row, obs * sizeof *row);

@@ -288,8 +288,9 @@ static int make_lanes(Cuda *c) {
     cuda_good(c, cudaDeviceGetStreamPriorityRange(&least, &greatest), "tell its priorities");
   }
   for (int i = 0; i < LANES; i++) {
-    cuda_good(c, cudaStreamCreateWithPriority(&c->stream[i], cudaStreamNonBlocking,
-                                              min(greatest + i, least)),
+    cuda_good(c,
+              cudaStreamCreateWithPriority(&c->stream[i], cudaStreamNonBlocking,
+                                           min(greatest + i, least)),
               "make a stream");
     cuda_good(c, cudaEventCreateWithFlags(&c->event[i], cudaEventDisableTiming), "make an event");
     cuda_good(c, cudaMalloc(&c->workspace[i], WORKSPACE), "allocate a workspace");

@@ -43,7 +43,7 @@ typedef struct {
   cublasLtHandle_t blas;
   int timed;  // time the algorithms of a product, or take cuBLASLt's first
   void *workspace[LANES];
-  Plan *plans;  // a list
+  Plan *plans;      // a list
   Choice *choices;  // those on disk, read at the first product; NULL: not yet
   size_t choice_count;
 

@@ -18,14 +18,14 @@ __global__ void replay_sample_kernel(const ReplaySample x) {
   if (i >= x.rows) return;
   int64_t slots = *x.slots, filled = min(slots, x.capacity);
   int64_t obs = x.obs_dim, act = x.act_dim, width = 2 * obs + act + 3, to = r * x.rows + i;
-  uint64_t draw = random_below(x.seeds[r], x.stream, (uint64_t)*x.step, i,
-                               (uint64_t)(filled * x.envs));
+  uint64_t draw =
+      random_below(x.seeds[r], x.stream, (uint64_t)*x.step, i, (uint64_t)(filled * x.envs));
   int64_t order = (int64_t)draw / x.envs, env = (int64_t)draw % x.envs;
   const float *first = NULL, *tail = NULL;
   float reward = 0, discount = 1;
   for (int64_t k = 0; k < x.nstep && order + k < filled; k++) {
-    const float *row = x.ring + width * replay_row(order + k, env, r, slots, x.capacity,
-                                                   x.replicas, x.envs);
+    const float *row =
+        x.ring + width * replay_row(order + k, env, r, slots, x.capacity, x.replicas, x.envs);
     if (k == 0) first = row;
     tail = row + obs + act;  // reward, discount, next_obs, last
     reward += discount * tail[0];

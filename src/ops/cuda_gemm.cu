@@ -170,8 +170,8 @@ static void keep_choice(const Cuda *c, const Plan *p) {
   struct stat status;
   if (fd < 0) return;
   // records lie at multiples of their size: half of one, left by a full disk, goes
-  int good = is_ours(fd) && !fstat(fd, &status) &&
-             !ftruncate(fd, status.st_size / sizeof x * sizeof x);
+  int good =
+      is_ours(fd) && !fstat(fd, &status) && !ftruncate(fd, status.st_size / sizeof x * sizeof x);
   if (good && write(fd, &x, sizeof x) != sizeof x) good = 0;
   (void)good;  // what is not there is timed again
   close(fd);

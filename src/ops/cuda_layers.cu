@@ -756,8 +756,7 @@ __global__ void masked_copy_kernel(const MaskedCopy x) {
 }
 
 static void masked_copy(Ops *ops, const MaskedCopy *x) {
-  BY_TYPE(ops->type,
-          launch(cuda_of(ops), masked_copy_kernel<T>, grid_for(x->count), THREADS, *x));
+  BY_TYPE(ops->type, launch(cuda_of(ops), masked_copy_kernel<T>, grid_for(x->count), THREADS, *x));
 }
 
 __global__ void increment_kernel(int64_t *counter) { ++*counter; }

@@ -37,9 +37,9 @@ static int failed(dnnl_status_t status, const char *what) {
   return bfm_fail(BFM_UNAVAILABLE, "oneDNN: %s failed with status %d", what, (int)status);
 }
 
-#define DNNL(call, what)                        \
-  do {                                          \
-    dnnl_status_t s_ = (call);                  \
+#define DNNL(call, what)                             \
+  do {                                               \
+    dnnl_status_t s_ = (call);                       \
     if (s_ != dnnl_success) return failed(s_, what); \
   } while (0)
 
@@ -210,9 +210,10 @@ static int product_make(Product *product) {
   dnnl_post_ops_destroy(post);
   dnnl_primitive_attr_destroy(attr);
   if (status != dnnl_success) {
-    return bfm_fail(
-        BFM_UNAVAILABLE, "oneDNN has no product of %s for %ld x %ld x %ld here (status %d)",
-        s->type == F32 ? "float32" : "bfloat16", (long)s->m, (long)s->n, (long)s->k, (int)status);
+    return bfm_fail(BFM_UNAVAILABLE,
+                    "oneDNN has no product of %s for %ld x %ld x %ld here (status %d)",
+                    s->type == F32 ? "float32" : "bfloat16", (long)s->m, (long)s->n, (long)s->k,
+                    (int)status);
   }
   DNNL(dnnl_primitive_create(&product->primitive, pd), "making a product");
 

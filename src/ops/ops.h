@@ -64,7 +64,7 @@ typedef struct {
   const float *bias;                  // [n] a group, stride_bias apart
   int64_t stride_bias;
   const void *bias_copy;  // the bias as T, laid out alike: a GPU fuses it when C is T; or NULL
-  const void *relu;  // the activations behind the gradient C: same layout and type as C
+  const void *relu;       // the activations behind the gradient C: same layout and type as C
   // with RELU_GRAD and C of T: C summed over its rows, [n] a group, or NULL. Two: the second half
   // of the columns goes to the second, [n/2] a group each
   void *sums[2];  // T
@@ -83,10 +83,10 @@ typedef enum { TANH, RELU } Activation;
 
 // y = f(gain·x̂ + bias), x̂ = x normalized over each of K blocks of the row; y may be x
 typedef struct {
-  Activation activation;  // f
-  void *y;        // T [G, stride rows, width]
-  const void *x;  // T, same layout
-  float *stats;   // [G, stride rows, K, 2]: mean, 1/std
+  Activation activation;     // f
+  void *y;                   // T [G, stride rows, width]
+  const void *x;             // T, same layout
+  float *stats;              // [G, stride rows, K, 2]: mean, 1/std
   const float *gain, *bias;  // [G, width]
   int64_t groups, rows, row_stride, width, blocks;
   int64_t first_block, end_block;  // only these blocks; 0, 0: all
@@ -239,13 +239,13 @@ typedef struct {
 // ½·mean_{j≠k} (M_jk − γ_j·T_jk)² − mean_j M_jj, summed over members and averaged over the I
 // groups; M becomes the loss's gradient by M. T_jk is the min over its members.
 typedef struct {
-  float *m;        // [R, M, I, J, J]
-  const float *t;  // [R, t_members, I, J, J]
+  float *m;               // [R, M, I, J, J]
+  const float *t;         // [R, t_members, I, J, J]
   const float *discount;  // [R, I·J]
   float gamma;
   float *loss;
   int64_t loss_stride;
-  float *scratch;  // R·M·I·J floats
+  float *scratch;                                      // R·M·I·J floats
   int64_t replicas, members, t_members, groups, rows;  // groups I, rows J
 } FbLoss;
 
@@ -265,9 +265,9 @@ typedef struct {
 // to sum 1. ess > 0: w = softmax(A/β) with the β that makes the effective sample size 1/Σw² that
 // share of the rows
 typedef struct {
-  float *w;                 // [R, N]
-  const float *q, *q_pi;    // [R, M, q_stride], N rows used
-  float *advantage;         // [R, N], for the log; or NULL
+  float *w;               // [R, N]
+  const float *q, *q_pi;  // [R, M, q_stride], N rows used
+  float *advantage;       // [R, N], for the log; or NULL
   int64_t replicas, members, rows, q_stride;
   float beta, clip, ess;
   int sum_members, mean_base, iwis;
@@ -317,11 +317,11 @@ typedef struct {
 
 // Σ_m ½·mean_j (q_mj − φ(s'_j)·z − γ_j·q'_j)², q' the mean or min over members; dpsi = residual·z/N
 typedef struct {
-  float *dpsi;                 // [R, M, dpsi_stride, d]
-  const float *q;              // [R, M, q_stride]
-  const float *q_target;       // [R, M, N]
-  const float *phi_z;          // [R, N]
-  const float *z, *discount;   // [R, N, d], [R, N]
+  float *dpsi;                // [R, M, dpsi_stride, d]
+  const float *q;             // [R, M, q_stride]
+  const float *q_target;      // [R, M, N]
+  const float *phi_z;         // [R, N]
+  const float *z, *discount;  // [R, N, d], [R, N]
   float gamma;
   float *loss;
   int64_t loss_stride;
@@ -418,9 +418,9 @@ typedef struct {
 // how wrong the predictor is: error_i = mean_j (f − g)², loss its mean, df its gradient;
 // bonus_i = error_i/(the running standard deviation of errors + 1e-8), and its mean
 typedef struct {
-  float *df, *bonus;     // [R, rows, cols], [R, rows]
-  const float *f, *g;    // [R, rows, cols]
-  float *stats;          // [R, 2], as RunningNorm's
+  float *df, *bonus;   // [R, rows, cols], [R, rows]
+  const float *f, *g;  // [R, rows, cols]
+  float *stats;        // [R, 2], as RunningNorm's
   const int64_t *step;
   float *loss, *mean_bonus;
   int64_t loss_stride;
@@ -433,8 +433,8 @@ typedef struct Ops Ops;
 typedef struct OpsGraph OpsGraph;
 
 struct Ops {
-  const char *name;  // "cpu", "cuda:0 NVIDIA H200"
-  Type type;         // T
+  const char *name;   // "cpu", "cuda:0 NVIDIA H200"
+  Type type;          // T
   int64_t flops;      // floating-point operations of the products run so far
   int products_only;  // a GPU's record() leaves out all but products: what they alone take
 

@@ -75,8 +75,7 @@ int ledger_read(Ledger *l, const char *results) {
     LedgerLine line;
     cJSON *item = cJSON_Parse(text);
     int whole = text[n - 1] == '\n', good = item && parse_line(item, &line);
-    if (good)
-      status = append_line(l, item, &line);
+    if (good) status = append_line(l, item, &line);
     else if (whole && strspn(text, " \n") != (size_t)n)
       status = bfm_fail(BFM_BAD_FILE, "%s: line %d is not that of a run", path, at);
     if (!good || status) cJSON_Delete(item);

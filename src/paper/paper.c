@@ -106,11 +106,8 @@ static int make_data(const PaperPlan *plan, const PaperCell *cell, const char *p
   char given[128];
   snprintf(given, sizeof given, "{\"with\": \"%s\", \"steps\": %" PRId64 "}", cell->data,
            plan->settings.data_steps);
-  CollectPlan collect = {.env = there ? NULL : cell->domain,
-                         .path = path,
-                         .given = there ? "{}" : given,
-                         .resume = there,
-                         .quiet = plan->quiet,
+  CollectPlan collect = {.env = there ? NULL : cell->domain, .path = path,
+                         .given = there ? "{}" : given, .resume = there, .quiet = plan->quiet,
                          .stop = plan->stop};
   say(plan, "collect %s", path);
   Collection *collection;
@@ -220,13 +217,8 @@ static int train(const Run *r, Trained *done) {
   if (!options) return bfm_fail(BFM_NO_MEMORY, "no memory for the options");
   const char *data = r->data;
   int resume = !access(state, F_OK);
-  TrainPlan plan = {.data = &data,
-                    .data_count = 1,
-                    .folder = r->folder,
-                    .settings = settings,
-                    .options = resume ? NULL : options,
-                    .resume = resume,
-                    .quiet = r->plan->quiet,
+  TrainPlan plan = {.data = &data, .data_count = 1, .folder = r->folder, .settings = settings,
+                    .options = resume ? NULL : options, .resume = resume, .quiet = r->plan->quiet,
                     .stop = r->plan->stop};
   Training training;
   int status = training_open(&training, &plan);
@@ -298,9 +290,7 @@ static int write_lines(const Run *r, const Trained *done) {
 static int run_cell(const PaperPlan *plan, const PaperCell *cell) {
   const PaperSettings *s = &plan->settings;
   const PaperTable *table = plan->table;
-  Run r = {.plan = plan,
-           .cell = cell,
-           .steps = s->steps ? s->steps : table->steps,
+  Run r = {.plan = plan, .cell = cell, .steps = s->steps ? s->steps : table->steps,
            .episodes = s->episodes ? s->episodes : table->episodes};
   cJSON *more = cJSON_Parse(plan->options);
   if (s->eval_steps) {

@@ -26,10 +26,7 @@ const CrewKind crew_kinds[] = {
     {.name = "td3", .learners = 1, .algo = EXPLORER_TD3, .updates = 0.31},
     {.name = "policy", .policies = 1},
     {.name = "d4rl-medium", .policies = 1, .levels = 1},
-    {.name = "d4rl-medium-replay",
-     .learners = 1,
-     .algo = EXPLORER_TD3,
-     .updates = 0.31,
+    {.name = "d4rl-medium-replay", .learners = 1, .algo = EXPLORER_TD3, .updates = 0.31,
      .levels = 1},
     {.name = "d4rl-medium-expert", .policies = 1, .levels = 2},
 };

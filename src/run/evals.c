@@ -184,10 +184,8 @@ static void name_curve(Curves *c, int curve, int both) {
   size_t size = sizeof c->curves[curve].title;
   int at = c->count > 1 ? snprintf(title, size, "%s%s", run, both ? ", " : "") : 0;
   if ((both || c->count == 1) && at < (int)size) {
-    if (c->curves[curve].es)
-      snprintf(title + at, size - at, "es %d", (int)c->curves[curve].es);
-    else
-      snprintf(title + at, size - at, "policy's mean");
+    if (c->curves[curve].es) snprintf(title + at, size - at, "es %d", (int)c->curves[curve].es);
+    else snprintf(title + at, size - at, "policy's mean");
   }
 }
 

@@ -134,12 +134,8 @@ static void half_observe(Half *h) {
 
 static int half_new(Half *h, const Actor *actor, const bfm_evaluation *plan, const Starts *starts,
                     int64_t first, int64_t end) {
-  *h = (Half){.first = first,
-              .episodes = end - first,
-              .replicas = actor->replicas,
-              .task_count = plan->task_count,
-              .obs_dim = actor->obs_dim,
-              .tasks = plan->tasks};
+  *h = (Half){.first = first, .episodes = end - first, .replicas = actor->replicas,
+              .task_count = plan->task_count, .obs_dim = actor->obs_dim, .tasks = plan->tasks};
   h->rows = h->replicas * h->task_count * h->episodes;
   if (h->rows > 1 << 20) {
     return bfm_fail(BFM_BAD_ARGUMENT, "%ld episodes side by side are too many", (long)h->rows);
@@ -330,14 +326,9 @@ static int agent_predict(void *context, int replica, int64_t rows, const float *
 }
 
 Actor agent_actor(AgentActor *a) {
-  return (Actor){.act = agent_act,
-                 .actor = a,
-                 .env = bfm_agent_env(a->agent),
-                 .obs_dim = a->agent->obs_dim,
-                 .act_dim = a->agent->act_dim,
-                 .replicas = a->agent->R,
-                 .d = a->agent->d,
-                 .overlap = !agent_on_cpu(a->agent),
+  return (Actor){.act = agent_act, .actor = a, .env = bfm_agent_env(a->agent),
+                 .obs_dim = a->agent->obs_dim, .act_dim = a->agent->act_dim,
+                 .replicas = a->agent->R, .d = a->agent->d, .overlap = !agent_on_cpu(a->agent),
                  .predict = agent_predict};
 }
 
@@ -405,10 +396,7 @@ int evaluate_random(const char *env, const bfm_evaluation *plan, double *returns
   TRY(bfm_env_new(&one, env, 1, 0, 1));
   bfm_env_get_sizes(one, &sizes);
   bfm_env_free(one);
-  Actor who = {.act = random_act,
-               .env = env,
-               .obs_dim = sizes.obs_dim,
-               .act_dim = sizes.act_dim,
+  Actor who = {.act = random_act, .env = env, .obs_dim = sizes.obs_dim, .act_dim = sizes.act_dim,
                .replicas = 1};
   who.actor = &who;
   return evaluate(&who, plan, returns);

@@ -77,10 +77,8 @@ void folder_take_back(Folder *f, const char *const *files) {
   }
   snprintf(path, sizeof path, "%s", f->path);
   while (f->made > 0) {
-    if (!rmdir(path))
-      f->made--;
-    else if (errno != ENOENT)
-      break;
+    if (!rmdir(path)) f->made--;
+    else if (errno != ENOENT) break;
     char *slash = strrchr(path, '/');
     if (!slash || slash == path) break;
     *slash = 0;

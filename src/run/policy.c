@@ -41,12 +41,8 @@ int policy_load(Policy *p, int rows, const char *options, Actor *actor) {
     return bfm_fail(BFM_BAD_FILE, "%s is no policy of %s: it has %ld observations and %ld actions",
                     p->path, p->env, (long)sizes.obs_dim, (long)sizes.act_dim);
   }
-  *actor = (Actor){.act = act,
-                   .actor = p->explorer,
-                   .env = p->env,
-                   .obs_dim = sizes.obs_dim,
-                   .act_dim = sizes.act_dim,
-                   .replicas = 1};
+  *actor = (Actor){.act = act, .actor = p->explorer, .env = p->env, .obs_dim = sizes.obs_dim,
+                   .act_dim = sizes.act_dim, .replicas = 1};
   return BFM_OK;
 }
 

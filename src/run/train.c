@@ -417,14 +417,9 @@ static int set_prompt(Training *t, const Dataset *data) {
 static int make_watch(Training *t) {
   const TrainSettings *s = &t->settings;
   if (!s->eval_every) return BFM_OK;
-  WatchPlan plan = {.folder = t->folder.path,
-                    .env = t->env,
-                    .tasks = s->eval_tasks,
-                    .episodes = s->eval_episodes,
-                    .episode_steps = s->eval_steps,
-                    .rows = t->sample_rows,
-                    .obs = t->sample_obs,
-                    .rewards = t->sample_rewards,
+  WatchPlan plan = {.folder = t->folder.path, .env = t->env, .tasks = s->eval_tasks,
+                    .episodes = s->eval_episodes, .episode_steps = s->eval_steps,
+                    .rows = t->sample_rows, .obs = t->sample_obs, .rewards = t->sample_rewards,
                     .stop = t->plan.stop};
   enum { ON, OFF, BOTH };
   int64_t es = t->agent->config.es;
@@ -473,10 +468,8 @@ int training_open(Training *t, const TrainPlan *plan) {
   int status = BFM_OK;
   char path[PATH_MAX];
   folder_file(&t->folder, "run.json", path, sizeof path);
-  if (plan->resume)
-    status = training_read_record(&record, path);
-  else
-    record = cJSON_CreateObject();
+  if (plan->resume) status = training_read_record(&record, path);
+  else record = cJSON_CreateObject();
   if (!status) status = open_training(t, record);
   cJSON_Delete(record);
   if (status) training_close(t);

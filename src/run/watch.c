@@ -45,10 +45,8 @@ struct Watch {
 
 void watch_path(const char *folder, const char *name, int replica, int replicas, char *out,
                 size_t size) {
-  if (replicas > 1)
-    snprintf(out, size, "%s/%s.%d.safetensors", folder, name, replica);
-  else
-    snprintf(out, size, "%s/%s.safetensors", folder, name);
+  if (replicas > 1) snprintf(out, size, "%s/%s.%d.safetensors", folder, name, replica);
+  else snprintf(out, size, "%s/%s.safetensors", folder, name);
 }
 
 static void path_of(const Watch *w, const char *name, int replica, char *out, size_t size) {
@@ -209,18 +207,12 @@ static int evaluate_agent(Watch *w, bfm_agent *agent, int replica, float *z, dou
   for (int i = 0; i < w->tasks.count; i++) TRY(prompt(w, agent, i, z + i * bfm_agent_d(agent)));
   for (int k = 0; k < w->plan.es_count; k++) {
     bfm_evaluation plan = {.tasks = (const char *const *)w->tasks.text,
-                           .task_count = w->tasks.count,
-                           .z = z,
-                           .episodes = w->plan.episodes,
-                           .steps = w->plan.episode_steps,
-                           .es = (int)w->plan.es[k],
-                           .each = each,
+                           .task_count = w->tasks.count, .z = z, .episodes = w->plan.episodes,
+                           .steps = w->plan.episode_steps, .es = (int)w->plan.es[k], .each = each,
                            .context = w};
     TRY(bfm_agent_evaluate(agent, &plan, returns));
     for (int i = 0; i < w->tasks.count; i++) {
-      EvalLine line = {.step = w->step,
-                       .seed = w->seed + replica,
-                       .es = w->plan.es[k],
+      EvalLine line = {.step = w->step, .seed = w->seed + replica, .es = w->plan.es[k],
                        .episodes = w->plan.episodes};
       snprintf(line.task, sizeof line.task, "%s", w->tasks.text[i]);
       mean_std(returns + i * w->plan.episodes, w->plan.episodes, &line.mean, &line.std);
@@ -407,10 +399,8 @@ int watch_new(Watch **out, const WatchPlan *plan, bfm_agent *agent) {
   config_machine(agent->config.device, agent->config.threads, w->options);
   pthread_mutex_init(&w->note_lock, NULL);
   int status = prepare(w, agent);
-  if (status)
-    watch_free(w);
-  else
-    *out = w;
+  if (status) watch_free(w);
+  else *out = w;
   return status;
 }
 

@@ -162,11 +162,12 @@ static int ffmpeg_start(Ffmpeg *ffmpeg, int width, int height, double rate, cons
   snprintf(speed, sizeof speed, "%.6g", rate);
   snprintf(output, sizeof output, "file:%s", path);  // a name may have a colon, or begin with -
   // xerror: else it cuts a film that the disk has no room for, and says that all went well
-  const char *const arguments[] = {
-      "ffmpeg",    "-y",         "-loglevel", "error", "-xerror", "-f",       "rawvideo",
-      "-pix_fmt",  "rgb24",      "-s",        size,    "-r",      speed,      "-i",
-      "pipe:0",    "-c:v",       "libx264",   "-crf",  "22",      "-pix_fmt", "yuv420p",
-      "-movflags", "+faststart", "-f",        "mp4",   output,    NULL};
+  const char *const arguments[] = {"ffmpeg",  "-y",        "-loglevel",  "error", "-xerror",
+                                   "-f",      "rawvideo",  "-pix_fmt",   "rgb24", "-s",
+                                   size,      "-r",        speed,        "-i",    "pipe:0",
+                                   "-c:v",    "libx264",   "-crf",       "22",    "-pix_fmt",
+                                   "yuv420p", "-movflags", "+faststart", "-f",    "mp4",
+                                   output,    NULL};
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends)) {
     return bfm_fail(BFM_IO, "cannot start ffmpeg: %s", strerror(errno));
   }
@@ -261,10 +262,8 @@ int film_mp4(const Film *film, const char *path) {
   if (!status) status = newfile_open(&file, path);
   if (!status) {
     status = film_to(&even, &plot, file.temporary);
-    if (status)
-      newfile_abandon(&file);
-    else
-      status = newfile_commit(&file);
+    if (status) newfile_abandon(&file);
+    else status = newfile_commit(&file);
   }
   free(plot.rgb);
   return status;

@@ -36,10 +36,8 @@ static void put_text(FILE *out, const char *text) {
 }
 
 static void put_number(FILE *out, double x) {
-  if (isfinite(x))
-    fprintf(out, " %.9g", x);
-  else
-    fputs(" NaN", out);
+  if (isfinite(x)) fprintf(out, " %.9g", x);
+  else fputs(" NaN", out);
 }
 
 // ---------------------------------- running gnuplot ----------------------------------------------

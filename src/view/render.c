@@ -180,8 +180,8 @@ int render_figure(Render *render, mjvFigure *figure, uint8_t *rgb, int64_t strid
 // ---------------------------------- files --------------------------------------------------------
 
 int render_write_png(const char *path, const uint8_t *rgb, int width, int height) {
-  png_image image = {
-      .version = PNG_IMAGE_VERSION, .width = width, .height = height, .format = PNG_FORMAT_RGB};
+  png_image image = {.version = PNG_IMAGE_VERSION, .width = width, .height = height,
+                     .format = PNG_FORMAT_RGB};
   png_alloc_size_t size = 0;
   if (!png_image_write_to_memory(&image, NULL, &size, 0, rgb, 0, NULL)) {
     return bfm_fail(BFM_IO, "%s: %s", path, image.message);

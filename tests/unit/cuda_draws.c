@@ -24,8 +24,8 @@ void test_draws(void **state) {
 
   for (int cols = 5; cols <= 24; cols += 19) {
     Buffer *from = f32(R * 50 * cols), *out = f32(R * N * cols);
-    BOTH(sample_rows, SampleRows, .out = AT(out), .in = AT(from), .seeds = AT(seed),
-         .step = AT(at), .stream = 4, .replicas = R, .rows = N, .cols = cols, .below = 50,
+    BOTH(sample_rows, SampleRows, .out = AT(out), .in = AT(from), .seeds = AT(seed), .step = AT(at),
+         .stream = 4, .replicas = R, .rows = N, .cols = cols, .below = 50,
          .in_stride = cols == 5 ? 50 : 0);
     check_equal("sample_rows", out);
   }

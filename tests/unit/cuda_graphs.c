@@ -25,60 +25,31 @@ static void body_call(void *context) {
   for (int lane = 1; lane < 3; lane++) ops->fork(ops, lane);
   for (int lane = 0; lane < 3; lane++) {
     ops->lane(ops, lane);
-    ops->gemm(ops, &(Gemm){.m = n,
-                           .n = n,
-                           .k = n,
-                           .type = ops->type,
-                           .type_c = ops->type,
-                           .a = b->x->at[b->side],
-                           .b = b->w->at[b->side],
-                           .c = b->h[lane]->at[b->side],
-                           .lda = n,
-                           .ldb = n,
-                           .ldc = n,
-                           .batch = 1,
-                           .transpose_a = lane & 1,
-                           .transpose_b = lane >> 1});
+    ops->gemm(ops, &(Gemm){.m = n, .n = n, .k = n, .type = ops->type, .type_c = ops->type,
+                           .a = b->x->at[b->side], .b = b->w->at[b->side],
+                           .c = b->h[lane]->at[b->side], .lda = n, .ldb = n, .ldc = n, .batch = 1,
+                           .transpose_a = lane & 1, .transpose_b = lane >> 1});
   }
   ops->lane(ops, 0);
   for (int lane = 1; lane < 3; lane++) ops->join(ops, lane);
   for (int i = 0; i < 3; i++) {
-    ops->gemm(ops, &(Gemm){.m = n,
-                           .n = n,
-                           .k = n,
-                           .type = ops->type,
-                           .type_c = F32,
-                           .epilogue = i ? EPILOGUE_ADD : EPILOGUE_NONE,
-                           .a = b->h[i]->at[b->side],
-                           .b = b->w->at[b->side],
-                           .c = b->y->at[b->side],
-                           .lda = n,
-                           .ldb = n,
-                           .ldc = n,
-                           .batch = 1});
+    ops->gemm(ops, &(Gemm){.m = n, .n = n, .k = n, .type = ops->type, .type_c = F32,
+                           .epilogue = i ? EPILOGUE_ADD : EPILOGUE_NONE, .a = b->h[i]->at[b->side],
+                           .b = b->w->at[b->side], .c = b->y->at[b->side], .lda = n, .ldb = n,
+                           .ldc = n, .batch = 1});
   }
-  ops->bias_grad(ops, &(BiasGrad){.db = b->db->at[b->side],
-                                  .dy = b->h[1]->at[b->side],
-                                  .groups = 1,
-                                  .rows = n,
-                                  .cols = n,
-                                  .ld = n});
-  ops->adam(ops, &(Adam){.param = b->db->at[b->side],
-                         .m = b->y->at[b->side],
-                         .v = b->counter->at[b->side],
-                         .grad = b->y->at[b->side],
-                         .step = b->counter->at[b->side],
-                         .count = 0});
+  ops->bias_grad(ops, &(BiasGrad){.db = b->db->at[b->side], .dy = b->h[1]->at[b->side], .groups = 1,
+                                  .rows = n, .cols = n, .ld = n});
+  ops->adam(ops, &(Adam){.param = b->db->at[b->side], .m = b->y->at[b->side],
+                         .v = b->counter->at[b->side], .grad = b->y->at[b->side],
+                         .step = b->counter->at[b->side], .count = 0});
   ops->increment(ops, b->counter->at[b->side]);
 }
 
 void test_graph(void **state) {
   (void)state;
   int64_t n = 96 * 96, counter = 0;
-  Body body = {.x = activations(n),
-               .w = activations(n),
-               .y = f32(n),
-               .db = activations(96),
+  Body body = {.x = activations(n), .w = activations(n), .y = f32(n), .db = activations(96),
                .h = {activations(n), activations(n), activations(n)},
                .counter = raw(&counter, sizeof counter)};
   void *before = fetch(body.y, GPU), *first = NULL;

@@ -71,14 +71,14 @@ static void norm(Activation f, int64_t groups, int64_t rows, int64_t stride, int
 
 void test_norm(void **state) {
   (void)state;
-  static const int64_t shapes[][5] = {
-      // groups, rows, row stride, width, blocks
-      {2, 1024, 1024, 1024, 1}, {1, 300, 512, 256, 8},                         // as trained
-      {40, 67, 70, 1024, 1},    {100, 60, 60, 512, 1}, {150, 70, 71, 256, 8},  // many rows a block
-      {1, 19, 19, 1024, 2},     {1, 31, 31, 1024, 64}, {2, 9, 9, 768, 1},      // parts of a row
-      {1, 33, 40, 1000, 1},     {2, 21, 21, 320, 1},   {1, 2, 2, 48, 3},      {1, 1, 1, 8, 1},
-      {1, 33, 33, 4096, 1},     {2, 17, 17, 960, 5},   {1, 2, 2, 72, 3},  // any width
-      {2, 5, 9, 256, 7},        {3, 64, 70, 30, 4},    {2, 11, 11, 1001, 1}};
+  static const int64_t shapes[][5] =
+      {                                                  // groups, rows, row stride, width, blocks
+       {2, 1024, 1024, 1024, 1}, {1, 300, 512, 256, 8},  // as trained
+       {40, 67, 70, 1024, 1},    {100, 60, 60, 512, 1}, {150, 70, 71, 256, 8},  // many rows a block
+       {1, 19, 19, 1024, 2},     {1, 31, 31, 1024, 64}, {2, 9, 9, 768, 1},      // parts of a row
+       {1, 33, 40, 1000, 1},     {2, 21, 21, 320, 1},   {1, 2, 2, 48, 3},      {1, 1, 1, 8, 1},
+       {1, 33, 33, 4096, 1},     {2, 17, 17, 960, 5},   {1, 2, 2, 72, 3},  // any width
+       {2, 5, 9, 256, 7},        {3, 64, 70, 30, 4},    {2, 11, 11, 1001, 1}};
   for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
     const int64_t *s = shapes[i];
     for (int f = TANH; f <= RELU; f++) norm((Activation)f, s[0], s[1], s[2], s[3], s[4]);
@@ -111,43 +111,19 @@ void test_moving(void **state) {
   // five in one go, of different sizes
   BOTH(pack, Pack, .out = AT(out), .ld = 24, .a = AT(a), .a_cols = 24, .groups = 1, .copies = 1,
        .rows = 3, .row_stride = 50,
-       .next = &(Pack){.out = AT(out),
-                       .a = AT(b),
-                       .a_cols = 24,
-                       .ld = 24,
-                       .groups = 2,
-                       .copies = 1,
-                       .rows = 9,
-                       .row0 = 3,
-                       .row_stride = 50,
-                       .next = &(Pack){.out = AT(out),
-                                       .a = AT(a),
-                                       .a_cols = 24,
-                                       .ld = 24,
-                                       .groups = 3,
-                                       .copies = 1,
-                                       .rows = N,
-                                       .row0 = 12,
+       .next = &(Pack){.out = AT(out), .a = AT(b), .a_cols = 24, .ld = 24, .groups = 2, .copies = 1,
+                       .rows = 9, .row0 = 3, .row_stride = 50,
+                       .next = &(Pack){.out = AT(out), .a = AT(a), .a_cols = 24, .ld = 24,
+                                       .groups = 3, .copies = 1, .rows = N, .row0 = 12,
                                        .row_stride = 50,
-                                       .next = &(Pack){.out = AT(out),
-                                                       .a = AT(a),
-                                                       .a_cols = 24,
-                                                       .ld = 24,
-                                                       .groups = 1,
-                                                       .copies = 1,
-                                                       .rows = 1,
-                                                       .row0 = 160,
-                                                       .row_stride = 50,
-                                                       .next = &(Pack){.out = AT(out),
-                                                                       .a = AT(b),
-                                                                       .a_cols = 7,
-                                                                       .b = AT(a),
-                                                                       .b_cols = 24,
-                                                                       .ld = 31,
-                                                                       .groups = 1,
-                                                                       .copies = 2,
-                                                                       .rows = 9,
-                                                                       .row0 = 130,
+                                       .next = &(Pack){.out = AT(out), .a = AT(a), .a_cols = 24,
+                                                       .ld = 24, .groups = 1, .copies = 1,
+                                                       .rows = 1, .row0 = 160, .row_stride = 50,
+                                                       .next = &(Pack){.out = AT(out), .a = AT(b),
+                                                                       .a_cols = 7, .b = AT(a),
+                                                                       .b_cols = 24, .ld = 31,
+                                                                       .groups = 1, .copies = 2,
+                                                                       .rows = 9, .row0 = 130,
                                                                        .row_stride = 9}}}});
   check_equal("packs in one go", out);
 

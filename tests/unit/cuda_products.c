@@ -78,27 +78,16 @@ void test_products(void **state) {
                                      {1, 64, 256},       {96, 131, 17}};
   for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
     for (int layout = 0; layout < 4; layout++) {
-      product(&(Product_){.m = sizes[i][0],
-                          .n = sizes[i][1],
-                          .k = sizes[i][2],
-                          .pad = layout == 3 ? 5 : 0,
-                          .transpose_a = layout % 2,
-                          .transpose_b = layout / 2,
-                          .type = t,
-                          .type_c = layout / 2 ? F32 : t,
+      product(&(Product_){.m = sizes[i][0], .n = sizes[i][1], .k = sizes[i][2],
+                          .pad = layout == 3 ? 5 : 0, .transpose_a = layout % 2,
+                          .transpose_b = layout / 2, .type = t, .type_c = layout / 2 ? F32 : t,
                           .batch = 1});
     }
   }
   for (int e = EPILOGUE_NONE; e <= EPILOGUE_RELU_GRAD; e++) {
     for (int wide = 0; wide < 2; wide++) {
-      Product_ p = {.m = wide ? 256 : 37,
-                    .n = wide ? 128 : 19,
-                    .k = wide ? 64 : 23,
-                    .transpose_b = 1,
-                    .type = t,
-                    .type_c = t,
-                    .epilogue = (Epilogue)e,
-                    .batch = 4,
+      Product_ p = {.m = wide ? 256 : 37, .n = wide ? 128 : 19, .k = wide ? 64 : 23,
+                    .transpose_b = 1, .type = t, .type_c = t, .epilogue = (Epilogue)e, .batch = 4,
                     .copy = wide};
       product(&p);
       p.copy = !p.copy;
@@ -124,14 +113,8 @@ void test_sums(void **state) {
   static const int64_t sizes[][2] = {{1024, 1024}, {37, 18}, {600, 512}, {1, 2}};
   for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
     for (int sums = 1; sums <= 2; sums++) {
-      Product_ p = {.m = sizes[i][0],
-                    .n = sizes[i][1],
-                    .k = 24,
-                    .type = t,
-                    .type_c = t,
-                    .epilogue = EPILOGUE_RELU_GRAD,
-                    .batch = 2,
-                    .sums = sums};
+      Product_ p = {.m = sizes[i][0], .n = sizes[i][1], .k = 24, .type = t, .type_c = t,
+                    .epilogue = EPILOGUE_RELU_GRAD, .batch = 2, .sums = sums};
       product(&p);
       p.share_c = 2, p.pad = 8;
       product(&p);
@@ -163,18 +146,8 @@ static int64_t multiply_with(const char *path, float *out) {
   assert_int_equal(gpu->alloc(gpu, &in, sizeof values), BFM_OK);
   assert_int_equal(gpu->alloc(gpu, &product, sizeof values), BFM_OK);
   assert_int_equal(gpu->upload(gpu, in, values, sizeof values), BFM_OK);
-  gpu->gemm(gpu, &(Gemm){.m = SIZE,
-                         .n = SIZE,
-                         .k = SIZE,
-                         .type = F32,
-                         .type_c = F32,
-                         .a = in,
-                         .lda = SIZE,
-                         .b = in,
-                         .ldb = SIZE,
-                         .c = product,
-                         .ldc = SIZE,
-                         .batch = 1});
+  gpu->gemm(gpu, &(Gemm){.m = SIZE, .n = SIZE, .k = SIZE, .type = F32, .type_c = F32, .a = in,
+                         .lda = SIZE, .b = in, .ldb = SIZE, .c = product, .ldc = SIZE, .batch = 1});
   assert_int_equal(gpu->download(gpu, out, product, sizeof values), BFM_OK);
   gpu->release(gpu, in);
   gpu->release(gpu, product);

@@ -404,9 +404,9 @@ void test_prompts(void **state) {
     for (size_t j = 0; j < sizeof rows / sizeof *rows; j++) {
       float z[2][16], largest = 0;
       for (int side = CPU; side <= GPU; side++) {
-        assert_int_equal(
-            bfm_agent_prompt_reward(agent[side], 0, rows[j], data + 3000, data, 0, z[side]),
-            BFM_OK);
+        assert_int_equal(bfm_agent_prompt_reward(agent[side], 0, rows[j], data + 3000, data, 0,
+                                                 z[side]),
+                         BFM_OK);
       }
       for (int k = 0; k < 16; k++) largest = fmaxf(largest, fabsf(z[CPU][k]));
       for (int k = 0; k < 16; k++) {

@@ -22,8 +22,9 @@ static void refused(int status, const char *word) {
 }
 
 enum { OBS = 24, ACT = 6, D = 4, N = 4, NQ = 9 };
-static const char small[] = "{\"d\": 4, \"blocks\": 1, \"batch\": 4, \"hidden\": 8, \"feat\": 4, "
-                            "\"b-hidden\": 4, \"device\": \"cpu\", \"threads\": 1}";
+static const char small[] =
+    "{\"d\": 4, \"blocks\": 1, \"batch\": 4, \"hidden\": 8, \"feat\": 4, "
+    "\"b-hidden\": 4, \"device\": \"cpu\", \"threads\": 1}";
 static float x[N * OBS], z[N * D], out[1024];
 static double wide[OBS];
 

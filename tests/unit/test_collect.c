@@ -96,8 +96,8 @@ static void test_groups(void **state) {
 // three environments: one ends, one is cut, one waits until the end
 static void test_episodes(void **state) {
   (void)state;
-  const bfm_env_sizes sizes = {
-      .count = 3, .obs_dim = 2, .act_dim = 1, .nq = 1, .nv = 1, .episode_steps = 4};
+  const bfm_env_sizes sizes =
+      {.count = 3, .obs_dim = 2, .act_dim = 1, .nq = 1, .nv = 1, .episode_steps = 4};
   char path[] = "/tmp/bfm-episodes-XXXXXX";
   close(mkstemp(path));
   unlink(path);

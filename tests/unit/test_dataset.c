@@ -316,8 +316,9 @@ static bfm_agent *train(const Dataset *data, __typeof__(agent_lend_data) *hand_o
                     "{\"device\": \"cpu\", \"threads\": 1, \"d\": 4, \"blocks\": 2, \"batch\": 8, "
                     "\"hidden\": 8, \"feat\": 8, \"b-hidden\": 8, \"z-pool\": 2}"),
       BFM_OK);
-  assert_int_equal(
-      hand_over(agent, data->count, data->obs, data->act, data->next_obs, data->discount), BFM_OK);
+  assert_int_equal(hand_over(agent, data->count, data->obs, data->act, data->next_obs,
+                             data->discount),
+                   BFM_OK);
   assert_int_equal(bfm_agent_train(agent, 8, NULL), BFM_OK);
   return agent;
 }

@@ -43,23 +43,13 @@ static int push(void *context, int replica, int64_t rows, const float *obs, cons
 static float z[REPLICAS * TASKS * D] = {1, 0, 0, 1, 0, 0, 1, 0, 0, 1, 0, 0};
 
 static Actor actor_of(int overlap) {
-  return (Actor){.act = push,
-                 .env = "point_mass",
-                 .obs_dim = 4,
-                 .act_dim = 2,
-                 .replicas = REPLICAS,
-                 .d = D,
-                 .overlap = overlap};
+  return (Actor){.act = push, .env = "point_mass", .obs_dim = 4, .act_dim = 2, .replicas = REPLICAS,
+                 .d = D, .overlap = overlap};
 }
 
 static bfm_evaluation plan_of(void) {
-  return (bfm_evaluation){.tasks = tasks,
-                          .task_count = TASKS,
-                          .z = z,
-                          .episodes = EPISODES,
-                          .steps = STEPS,
-                          .seed = 3,
-                          .threads = 2};
+  return (bfm_evaluation){.tasks = tasks, .task_count = TASKS, .z = z, .episodes = EPISODES,
+                          .steps = STEPS, .seed = 3, .threads = 2};
 }
 
 static void test_halves_are_the_whole(void **state) {

@@ -98,7 +98,8 @@ static void td3_finds_the_place_of_its_task(void **state) {
 // one place in 32 is on the right of the plane for task 0, on the left for task 1
 static void rnd_goes_where_it_has_seldom_been(void **state) {
   (void)state;
-  bfm_explorer *e = make(2, "{" SMALL ", \"algo\": \"rnd\", \"lr\": 1e-3, \"rnd-dim\": 32, "
+  bfm_explorer *e = make(2, "{" SMALL
+                            ", \"algo\": \"rnd\", \"lr\": 1e-3, \"rnd-dim\": 32, "
                             "\"gamma\": 0.9, \"tau\": 0.05}");
   Plane p = {.T = 2};
   for (int i = 0; i < 400; i++) {
@@ -225,9 +226,9 @@ static void assert_same(bfm_explorer *a, bfm_explorer *b) {
   }
 }
 
-static const char *const kinds[] = {
-    "{" SMALL ", \"replay\": 400, \"threads\": %d}",
-    "{" SMALL ", \"replay\": 400, \"algo\": \"rnd\", \"threads\": %d}"};
+static const char *const kinds[] = {"{" SMALL ", \"replay\": 400, \"threads\": %d}",
+                                    "{" SMALL
+                                    ", \"replay\": 400, \"algo\": \"rnd\", \"threads\": %d}"};
 
 static bfm_explorer *make_kind(int kind, int threads) {
   char options[256];
@@ -252,9 +253,9 @@ static void threads_change_no_bit(void **state) {
 // in a round the targets of the next batch are computed before an update, alone they cannot be
 static void rounds_change_no_bit(void **state) {
   (void)state;
-  static const char *const delays[] = {
-      "{" SMALL "}", "{" SMALL ", \"delay\": 1}", "{" SMALL ", \"delay\": 5}",
-      "{" SMALL ", \"algo\": \"rnd\", \"obs-norm\": \"on\"}"};
+  static const char *const delays[] = {"{" SMALL "}", "{" SMALL ", \"delay\": 1}",
+                                       "{" SMALL ", \"delay\": 5}",
+                                       "{" SMALL ", \"algo\": \"rnd\", \"obs-norm\": \"on\"}"};
   for (int k = 0; k < 4; k++) {
     bfm_explorer *e[2];
     for (int i = 0; i < 2; i++) {

@@ -133,10 +133,8 @@ static void test_a_missing_model(void **state) {
   assert_int_equal(bfm_env_new(&env, "kitchen", 1, 0, 1), BFM_UNAVAILABLE);
   assert_non_null(strstr(bfm_error(), "/nowhere/kitchen/"));
   assert_null(env);
-  if (before)
-    setenv("BFM_MODELS", before, 1);
-  else
-    unsetenv("BFM_MODELS");
+  if (before) setenv("BFM_MODELS", before, 1);
+  else unsetenv("BFM_MODELS");
   free(before);
 }
 

@@ -136,9 +136,9 @@ static void check_guard(void **state) {
   assert_int_equal(status, BFM_DIVERGED);
 }
 
-#define LEARNS(options)                                            \
-  {"learns with " options, check, NULL, NULL, (void *)options}, {  \
-    "guards " options, check_guard, NULL, NULL, (void *)options    \
+#define LEARNS(options)                                           \
+  {"learns with " options, check, NULL, NULL, (void *)options}, { \
+    "guards " options, check_guard, NULL, NULL, (void *)options   \
   }
 
 int main(void) {

@@ -138,8 +138,10 @@ static void check(void **state) {
     if (!real[i]) assert_true(params[i] == 0);
     else params[i] += 0.3f * noise[i];
   }
-  Problem x = {
-      &net, malloc(net.count * sizeof *x.p), {NULL, NULL}, normals(2, R * M * USED * net.out)};
+  Problem x = {&net,
+               malloc(net.count * sizeof *x.p),
+               {NULL, NULL},
+               normals(2, R * M * USED * net.out)};
   for (int64_t i = 0; i < net.count; i++) x.p[i] = params[i];
 
   Ops *ops;
@@ -221,7 +223,10 @@ static void check(void **state) {
   for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++) free(arrays[i]);
 }
 
-#define NET(what, ...) {what, check, NULL, NULL, &(Net){.name = "net", __VA_ARGS__}}
+#define NET(what, ...)                                             \
+  {                                                                \
+    what, check, NULL, NULL, &(Net) { .name = "net", __VA_ARGS__ } \
+  }
 
 int main(void) {
   const struct CMUnitTest tests[] = {

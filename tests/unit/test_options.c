@@ -138,8 +138,9 @@ static void test_json_round_trip(void **state) {
 static void test_json_kinds(void **state) {
   (void)state;
   Fields f = defaults();
-  assert_int_equal(
-      options_from_json(table, &f, "{\"batch\": \"2k\", \"b_norm\": 0, \"z-beta\": 2}"), BFM_OK);
+  assert_int_equal(options_from_json(table, &f,
+                                     "{\"batch\": \"2k\", \"b_norm\": 0, \"z-beta\": 2}"),
+                   BFM_OK);
   assert_int_equal(f.batch, 2000);
   assert_int_equal(f.norm, 0);
   assert_true(f.beta == 2);

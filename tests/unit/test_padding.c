@@ -97,8 +97,9 @@ static void check_agent(const char *device, const char *algo) {
   for (int i = 0; i < ROWS * (2 * OBS + ACT); i++) {
     data[i] = 2 * random_uniform(1, STREAM_USER, 0, i) - 1;
   }
-  assert_int_equal(
-      bfm_agent_set_data(a, ROWS, data, data + ROWS * 2 * OBS, data + ROWS * OBS, NULL), BFM_OK);
+  assert_int_equal(bfm_agent_set_data(a, ROWS, data, data + ROWS * 2 * OBS, data + ROWS * OBS,
+                                      NULL),
+                   BFM_OK);
   assert_int_equal(bfm_agent_train(a, 10, NULL), BFM_OK);
 
   const struct {

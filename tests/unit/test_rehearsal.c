@@ -225,8 +225,9 @@ static void test_rows_that_move_into_files(void **state) {
 
 // zeros, without successors
 static void write_many(const char *name, int64_t rows) {
-  static const Table tables[] = {
-      {"observations", COLUMN_F32, 1}, {"actions", COLUMN_F32, 1}, {"terminals", COLUMN_BOOL, 0}};
+  static const Table tables[] = {{"observations", COLUMN_F32, 1},
+                                 {"actions", COLUMN_F32, 1},
+                                 {"terminals", COLUMN_BOOL, 0}};
   Writer *writer;
   void *zeros = calloc((size_t)rows, sizeof(float));
   assert_int_equal(writer_create(&writer, name, tables, 3, rows, NULL, 0), BFM_OK);

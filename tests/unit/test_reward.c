@@ -109,8 +109,10 @@ static void test_frames(void **state) {
 
 static void test_subtrees(void **state) {
   (void)state;
-  static const char *const rows[][2] = {
-      {"torso", "torso"}, {"body:swing", "swing"}, {"left_hand", "left/hand"}, {"world", "world"}};
+  static const char *const rows[][2] = {{"torso", "torso"},
+                                        {"body:swing", "swing"},
+                                        {"left_hand", "left/hand"},
+                                        {"world", "world"}};
   for (size_t i = 0; i < COUNT(rows); i++) {
     int id = mj_name2id(model, mjOBJ_BODY, rows[i][1]);
     expect_parts(rows[i][0], "com.x com.y com.z", data->subtree_com + 3 * id);
@@ -547,10 +549,12 @@ static void test_bulk(void **state) {
   mjData *whole = mj_makeData(passive);
 
   for (size_t k = 0; k < COUNT(rows); k++) {
-    assert_int_equal(
-        rewards_bulk(model, aliases, rows[k], STATES, s.qpos, s.qvel, s.act, NULL, one), BFM_OK);
-    assert_int_equal(
-        rewards_bulk(model, aliases, rows[k], STATES, s.qpos, s.qvel, s.act, threads, two), BFM_OK);
+    assert_int_equal(rewards_bulk(model, aliases, rows[k], STATES, s.qpos, s.qvel, s.act, NULL,
+                                  one),
+                     BFM_OK);
+    assert_int_equal(rewards_bulk(model, aliases, rows[k], STATES, s.qpos, s.qvel, s.act, threads,
+                                  two),
+                     BFM_OK);
     assert_memory_equal(one, two, sizeof one);
 
     Reward *reward;
@@ -585,8 +589,9 @@ static void test_bulk_refuses(void **state) {
   assert_int_equal(rewards_bulk(model, NULL, "torso.z", 0, NULL, NULL, NULL, NULL, out), BFM_OK);
 
   // some states without a finite value: 0 there
-  assert_int_equal(
-      rewards_bulk(model, NULL, "sqrt(piston)", STATES, s.qpos, s.qvel, s.act, NULL, out), BFM_OK);
+  assert_int_equal(rewards_bulk(model, NULL, "sqrt(piston)", STATES, s.qpos, s.qvel, s.act, NULL,
+                                out),
+                   BFM_OK);
   for (int i = 0; i < STATES; i++) {
     double q = s.qpos[i * model->nq + 12];
     assert_float_equal(out[i], q > 0 ? sqrt(q) : 0, 1e-15);

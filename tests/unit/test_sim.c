@@ -46,7 +46,9 @@ static void step(bfm_env *env, int t) {
 static void test_threads_and_counts_change_no_bit(void **state) {
   (void)state;
   for (int d = 0; d < DOMAINS; d++) {
-    static const struct { int count, threads; } runs[] = {{1, 1}, {5, 1}, {5, 2}, {9, 3}};
+    static const struct {
+      int count, threads;
+    } runs[] = {{1, 1}, {5, 1}, {5, 2}, {9, 3}};
     double first[OBS] = {0}, reward = 0;
 
     for (int run = 0; run < 4; run++) {

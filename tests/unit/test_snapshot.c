@@ -36,8 +36,8 @@ static bfm_agent *make_agent(const char *device, const char *algo) {
 static float *parameters(bfm_agent *agent) {
   float *out = malloc(agent->count * sizeof *out);
   assert_non_null(out);
-  assert_int_equal(
-      agent->ops->download(agent->ops, out, agent->value, agent->count * sizeof *out), BFM_OK);
+  assert_int_equal(agent->ops->download(agent->ops, out, agent->value, agent->count * sizeof *out),
+                   BFM_OK);
   assert_int_equal(agent->ops->sync(agent->ops), BFM_OK);
   return out;
 }
