@@ -49,8 +49,10 @@ endif
 bfm_CFLAGS += $(SANITIZE)
 bfm_LDFLAGS += $(SANITIZE)
 
-LIB_SRC := $(filter-out src/cli/%,$(wildcard src/*/*.c))
-CLI_SRC := $(wildcard src/cli/*.c)
+# the library ends with src/train; the rest is the program
+PROGRAM := view paper cli
+CLI_SRC := $(foreach folder,$(PROGRAM),$(wildcard src/$(folder)/*.c))
+LIB_SRC := $(filter-out $(CLI_SRC),$(wildcard src/*/*.c))
 CUDA_SRC := $(wildcard src/ops/*.cu)
 LIB_OBJ := $(LIB_SRC:%.c=$(BUILD)/%.o)
 CLI_OBJ := $(CLI_SRC:%.c=$(BUILD)/%.o)

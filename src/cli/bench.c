@@ -4,10 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agents/agent.h"
+#include "agent/agent.h"
 #include "cli/bench.h"
 #include "cli/cli.h"
-#include "core/nearest.h"
+#include "core/suggest.h"
 #include "core/progress.h"
 
 typedef struct {
@@ -187,9 +187,9 @@ static const struct {
 #define BENCH_COUNT ((int)(sizeof benches / sizeof *benches))
 
 static int run(const Arguments *a) {
-  Nearest nearest = {.word = a->what ? a->what : ""};
+  Suggestion nearest = {.word = a->what ? a->what : ""};
   for (int i = 0; i < BENCH_COUNT; i++) {
-    nearest_try(&nearest, benches[i].name);
+    suggest_try(&nearest, benches[i].name);
     if (!a->what || strcmp(benches[i].name, a->what)) continue;
     return benches[i].of_agent ? with_agent(a, benches[i].of_agent) : benches[i].run(a);
   }

@@ -11,7 +11,7 @@
 
 #include "cli/bench.h"
 #include "cli/cli.h"
-#include "run/collect.h"
+#include "collect/collect.h"
 
 static const struct {
   const char *env, *with;

@@ -7,15 +7,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/judge.h"
+#include "cli/eval_common.h"
 #include "envs/domain.h"
-#include "run/evaluate.h"
-#include "view/plot.h"
+#include "rollout/evaluate.h"
+#include "render/plot.h"
 
 #define POINTS 100  // of a curve
 
 typedef struct {
-  Judge judge;
+  EvalCommon judge;
   const char *path;
   int64_t steps;
   double *returns;  // [models, tasks, episodes]
@@ -34,7 +34,7 @@ static const struct argp_option own_options[] = {
 static error_t parse(int key, char *arg, struct argp_state *state) {
   Measure *m = state->input;
   switch (key) {
-    case ARGP_KEY_INIT: judge_init(state, &m->judge); return 0;
+    case ARGP_KEY_INIT: eval_common_init(state, &m->judge); return 0;
     case 'o': m->path = arg; return 0;
     default: return ARGP_ERR_UNKNOWN;
   }
@@ -60,7 +60,7 @@ static char *run_name(const char *model) {
 }
 
 static int find_runs(Measure *m) {
-  const Judge *j = &m->judge;
+  const EvalCommon *j = &m->judge;
   m->run = calloc(j->model_count, sizeof *m->run);
   m->runs = calloc(j->model_count, sizeof *m->runs);
   if (!m->run || !m->runs) return bfm_fail(BFM_NO_MEMORY, "no memory for names");
@@ -76,7 +76,7 @@ static int find_runs(Measure *m) {
 
 // once the first model has said which tasks there are
 static int make_room(Measure *m) {
-  const Judge *j = &m->judge;
+  const EvalCommon *j = &m->judge;
   const Domain *domain;
   if (m->returns) return BFM_OK;
   TRY(domain_find(&domain, j->env));
@@ -91,7 +91,7 @@ static int make_room(Measure *m) {
 
 static int measure_agent(Measure *m, bfm_agent *agent) {
   TRY(make_room(m));
-  bfm_evaluation plan = judge_plan(&m->judge);
+  bfm_evaluation plan = eval_common_plan(&m->judge);
   plan.steps = m->steps;
   int64_t at = episode_at(m, m->judge.now, 0);
   return evaluate_bias(agent, &plan, m->returns + at, m->bias + at * m->steps);
@@ -100,7 +100,7 @@ static int measure_agent(Measure *m, bfm_agent *agent) {
 static int measure(Measure *m) {
   for (; m->judge.now < m->judge.count; m->judge.now++) {
     bfm_agent *agent;
-    TRY(judge_load(&m->judge, &agent));
+    TRY(eval_common_load(&m->judge, &agent));
     int status = measure_agent(m, agent);
     bfm_agent_free(agent);
     TRY(status);
@@ -130,7 +130,7 @@ static Spread over_run(const Measure *m, int run, int task, int64_t steps) {
 }
 
 static void print_table(const Measure *m) {
-  const Judge *j = &m->judge;
+  const EvalCommon *j = &m->judge;
   int width = task_width(&j->tasks);
   printf("%s, %ld episode%s of each task and model, %s; below 0: more was predicted than earned\n",
          j->env, (long)j->options.episodes, j->options.episodes > 1 ? "s" : "",
@@ -164,7 +164,7 @@ static cJSON *curve_json(const Measure *m, int64_t at) {
 }
 
 static void print_line(const Measure *m, int model, int task) {
-  const Judge *j = &m->judge;
+  const EvalCommon *j = &m->judge;
   int64_t at = episode_at(m, model, task);
   double earned, mean, std;
   for (int64_t e = 0; e < j->options.episodes; e++)
@@ -234,7 +234,7 @@ static int draw(const Measure *m, const char *path) {
 }
 
 static int run(Measure *m) {
-  Judge *j = &m->judge;
+  EvalCommon *j = &m->judge;
   char path[PATH_MAX];
   if (m->path) TRY(plot_stem(m->path, path, sizeof path));
   j->count = j->model_count;
@@ -252,7 +252,7 @@ static int run(Measure *m) {
 
 int cli_bias(int argc, char **argv) {
   Measure m = {.path = NULL};
-  int status = judge_new(&m.judge, argc, "10");
+  int status = eval_common_new(&m.judge, argc, "10");
   if (status) return cli_fail(status);
   const struct argp argp =
       {own_options,
@@ -276,6 +276,6 @@ int cli_bias(int argc, char **argv) {
   free(m.returns);
   free(m.bias);
   free(m.values);
-  judge_free(&m.judge);
+  eval_common_free(&m.judge);
   return status;
 }

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "core/nearest.h"
+#include "core/suggest.h"
 
 #define FLAG_KEY 0x1000  // key of the first row of a table; below are the subcommands' own
 
@@ -104,11 +104,11 @@ void flags_init(struct argp_state *state, Flags *const *flags, int count) {
 // ---------------------------------- parsing ------------------------------------------------------
 
 // options of a parser and its children; 1 when one of them begins with name, as getopt matches
-static int match_flag(const struct argp *argp, const char *name, Nearest *nearest) {
+static int match_flag(const struct argp *argp, const char *name, Suggestion *nearest) {
   for (const struct argp_option *o = argp->options; o && (o->name || o->key || o->doc); o++) {
     if (!o->name) continue;
     if (!strncmp(o->name, name, strlen(name))) return 1;
-    nearest_try(nearest, o->name);
+    suggest_try(nearest, o->name);
   }
   for (const struct argp_child *child = argp->children; child && child->argp; child++) {
     if (match_flag(child->argp, name, nearest)) return 1;
@@ -126,7 +126,7 @@ static int check_flag(const struct argp *argp, char *flag) {
   for (int i = 0; i < 3; i++) {
     if (!strncmp(always[i], name, strlen(name))) return BFM_OK;
   }
-  Nearest nearest = {.word = name};
+  Suggestion nearest = {.word = name};
   if (match_flag(argp, name, &nearest)) return BFM_OK;
   if (!nearest.best) return bfm_fail(BFM_BAD_ARGUMENT, "there is no option --%s", name);
   return bfm_fail(BFM_BAD_ARGUMENT, "there is no option --%s; did you mean --%s?", name,

@@ -5,7 +5,7 @@
 
 #include "cli/cli.h"
 #include "core/progress.h"
-#include "run/collect.h"
+#include "collect/collect.h"
 
 typedef struct {
   CollectOptions options;

@@ -7,10 +7,10 @@
 #include <string.h>
 
 #include "cli/cli.h"
-#include "core/nearest.h"
+#include "core/suggest.h"
 #include "core/rng.h"
 #include "data/dataset.h"
-#include "data/pieces.h"
+#include "data/episode_index.h"
 
 typedef struct {
   int64_t steps, seed;
@@ -45,7 +45,7 @@ static int keep_some(const Choice *choice, const Dataset *data, uint8_t *keep) {
   Piece *pieces;
   int64_t episodes;
   memset(keep, 0, data->count);
-  TRY(pieces_of(data, &pieces, &episodes));
+  TRY(episode_index(data, &pieces, &episodes));
   int64_t *order = malloc((size_t)(episodes + 1) * sizeof *order);
   int64_t *starts = malloc((size_t)(episodes + 1) * sizeof *starts);
   if (order && starts) {
@@ -94,14 +94,14 @@ static int write_kept(const Arguments *a, const Action *action, const Dataset *d
 
 static int run(const Arguments *a) {
   const Action *action = NULL;
-  Nearest nearest = {.word = a->word_count ? a->words[0] : ""};
+  Suggestion nearest = {.word = a->word_count ? a->words[0] : ""};
   for (int i = 0; i < ACTION_COUNT; i++) {
-    nearest_try(&nearest, actions[i].name);
+    suggest_try(&nearest, actions[i].name);
     if (!strcmp(nearest.word, actions[i].name)) action = &actions[i];
   }
   if (!action && a->word_count) {
     return bfm_fail(BFM_BAD_ARGUMENT, "there is no \"data %.64s\"%s", nearest.word,
-                    nearest_say(&nearest, ": say merge, subsample or convert"));
+                    suggest_say(&nearest, ": say merge, subsample or convert"));
   }
   if (!action) return bfm_fail(BFM_BAD_ARGUMENT, "say what to do: merge, subsample or convert");
   int count = a->word_count - 1;

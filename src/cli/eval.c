@@ -4,14 +4,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agents/config.h"
-#include "cli/ask.h"
-#include "cli/judge.h"
-#include "run/d4rl.h"
-#include "run/policy.h"
+#include "agent/config.h"
+#include "cli/prompt_args.h"
+#include "cli/eval_common.h"
+#include "collect/d4rl.h"
+#include "rollout/policy.h"
 
 typedef struct {
-  Judge judge;
+  EvalCommon judge;
   const char *z;
   double softmax;
   int random;
@@ -31,9 +31,9 @@ static const struct argp_option own_options[] = {
 static error_t parse(int key, char *arg, struct argp_state *state) {
   Evaluation *e = state->input;
   switch (key) {
-    case ARGP_KEY_INIT: judge_init(state, &e->judge); return 0;
+    case ARGP_KEY_INIT: eval_common_init(state, &e->judge); return 0;
     case KEY_RANDOM: e->random = 1; return 0;
-    case KEY_SOFTMAX: e->softmax = ask_softmax(arg); return 0;
+    case KEY_SOFTMAX: e->softmax = prompt_args_softmax(arg); return 0;
     case KEY_Z: e->z = arg; return 0;
     default: return ARGP_ERR_UNKNOWN;
   }
@@ -47,7 +47,7 @@ static double *returns_of(const Evaluation *e, int model, int task) {
 
 // once the first model has said which tasks there are
 static int make_returns(Evaluation *e) {
-  const Judge *j = &e->judge;
+  const EvalCommon *j = &e->judge;
   if (e->returns) return BFM_OK;
   size_t count = (size_t)(j->model_count + 1) * j->tasks.count * j->options.episodes;
   e->returns = calloc(count, sizeof *e->returns);
@@ -67,9 +67,9 @@ static int read_z(const Evaluation *e, bfm_agent *agent, float **z) {
 static int evaluate_agent(Evaluation *e) {
   bfm_agent *agent;
   float *z = NULL;
-  TRY(judge_load(&e->judge, &agent));
+  TRY(eval_common_load(&e->judge, &agent));
   int status = make_returns(e);
-  bfm_evaluation plan = judge_plan(&e->judge);
+  bfm_evaluation plan = eval_common_plan(&e->judge);
   if (!status && e->z) status = read_z(e, agent, &z);
   plan.softmax = e->softmax;
   plan.z = z;
@@ -80,17 +80,17 @@ static int evaluate_agent(Evaluation *e) {
 }
 
 static int evaluate_policy(Evaluation *e, Policy *policy) {
-  const Judge *j = &e->judge;
+  const EvalCommon *j = &e->judge;
   if (j->options.es || e->softmax > 0 || e->z) {
     return bfm_fail(BFM_BAD_ARGUMENT,
                     "%s is the policy of one task: it takes no --es, --softmax and --z",
                     policy->path);
   }
-  TRY(judge_take_env(&e->judge, policy->env, *policy->task ? policy->task : "all"));
+  TRY(eval_common_take_env(&e->judge, policy->env, *policy->task ? policy->task : "all"));
   TRY(make_returns(e));
   char options[MACHINE_SIZE];
   config_machine(j->options.device, j->options.threads, options);
-  bfm_evaluation plan = judge_plan(&e->judge);
+  bfm_evaluation plan = eval_common_plan(&e->judge);
   Actor actor;
   TRY(policy_load(policy, (int)(plan.episodes * plan.task_count), options, &actor));
   return evaluate(&actor, &plan, returns_of(e, j->now, 0));
@@ -106,9 +106,9 @@ static int evaluate_model(Evaluation *e, const char *path) {
 }
 
 static int evaluate_all(Evaluation *e) {
-  Judge *j = &e->judge;
+  EvalCommon *j = &e->judge;
   for (; j->now < j->model_count; j->now++) TRY(evaluate_model(e, j->models[j->now]));
-  bfm_evaluation plan = judge_plan(&e->judge);
+  bfm_evaluation plan = eval_common_plan(&e->judge);
   return e->random ? evaluate_random(j->env, &plan, returns_of(e, j->now, 0)) : BFM_OK;
 }
 
@@ -130,7 +130,7 @@ static int has_scores(const Evaluation *e) {
 }
 
 static void print_json(const Evaluation *e) {
-  const Judge *j = &e->judge;
+  const EvalCommon *j = &e->judge;
   for (int m = 0; m < j->count; m++) {
     for (int t = 0; t < j->tasks.count; t++) {
       const double *returns = returns_of(e, m, t);
@@ -203,7 +203,7 @@ static void print_row(const Evaluation *e, int task, int width) {
 }
 
 static void print_table(const Evaluation *e) {
-  const Judge *j = &e->judge;
+  const EvalCommon *j = &e->judge;
   int width = task_width(&j->tasks);
   printf("%s, %ld episode%s a task, %s; mean ± std over %s\n", j->env, (long)j->options.episodes,
          j->options.episodes > 1 ? "s" : "",
@@ -222,7 +222,7 @@ static void print_table(const Evaluation *e) {
 }
 
 static int run(Evaluation *e) {
-  Judge *j = &e->judge;
+  EvalCommon *j = &e->judge;
   if (e->z && e->softmax > 0) {
     return bfm_fail(BFM_BAD_ARGUMENT, "--softmax is for prompts by tasks, which --z replaces");
   }
@@ -238,7 +238,7 @@ static int run(Evaluation *e) {
 
 int cli_eval(int argc, char **argv) {
   Evaluation e = {.z = NULL};
-  int status = judge_new(&e.judge, argc, "100");
+  int status = eval_common_new(&e.judge, argc, "100");
   if (status) return cli_fail(status);
   const struct argp argp =
       {own_options,
@@ -258,7 +258,7 @@ int cli_eval(int argc, char **argv) {
        NULL};
   status = cli_parse(&argp, argc, argv, &e);
   if (!status && (status = run(&e))) status = cli_fail(status);
-  judge_free(&e.judge);
+  eval_common_free(&e.judge);
   free(e.returns);
   return status;
 }

@@ -11,13 +11,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "agents/config.h"
+#include "agent/config.h"
 #include "cli/cli.h"
 #include "cli/coverage.h"
 #include "cli/pictures.h"
 #include "cli/records.h"
 #include "data/dataset.h"
-#include "data/pieces.h"
+#include "data/episode_index.h"
 #include "data/safetensors.h"
 
 // ---------------------------------- ranges -------------------------------------------------------
@@ -56,7 +56,7 @@ static cJSON *range_item(Range range) {
 static int episodes_info(const Dataset *data, cJSON *info, cJSON *ranges) {
   Piece *pieces;
   int64_t count, episode = -1, length = 0;
-  TRY(pieces_of(data, &pieces, &count));
+  TRY(episode_index(data, &pieces, &count));
   Range lengths = nothing, returns = nothing;
   double sum = 0;
   int rewarded = 0;

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
-#include "core/nearest.h"
+#include "core/suggest.h"
 
 static const Command commands[] = {
     {"collect", "simulate a domain and write a dataset", cli_collect},
@@ -57,11 +57,11 @@ static const Command *find_command(const char *name) {
 }
 
 static int unknown_command(const char *name) {
-  Nearest nearest = {.word = name};
-  for (int i = 0; i < COMMAND_COUNT; i++) nearest_try(&nearest, commands[i].name);
-  nearest_try(&nearest, "help");
+  Suggestion nearest = {.word = name};
+  for (int i = 0; i < COMMAND_COUNT; i++) suggest_try(&nearest, commands[i].name);
+  suggest_try(&nearest, "help");
   return cli_fail(bfm_fail(BFM_BAD_ARGUMENT, "there is no command \"%.64s\"%s", name,
-                           nearest_say(&nearest, "; bfm --help lists them")));
+                           suggest_say(&nearest, "; bfm --help lists them")));
 }
 
 static int run_command(const Command *command, int argc, char **argv) {

@@ -3,10 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agents/config.h"
+#include "agent/config.h"
 #include "cli/cli.h"
 #include "cli/paper_show.h"
-#include "core/nearest.h"
+#include "core/suggest.h"
 #include "core/progress.h"
 
 typedef struct {
@@ -157,13 +157,13 @@ static int check_flags(const Arguments *a) {
 }
 
 static int act(Arguments *a) {
-  Nearest nearest = {.word = a->action};
+  Suggestion nearest = {.word = a->action};
   int i = 0;
   while (i < ACTION_COUNT && strcmp(actions[i].name, a->action))
-    nearest_try(&nearest, actions[i++].name);
+    suggest_try(&nearest, actions[i++].name);
   if (i == ACTION_COUNT) {
     return bfm_fail(BFM_BAD_ARGUMENT, "\"%.64s\" is not list, run, show or plot%s", a->action,
-                    nearest_say(&nearest, ""));
+                    suggest_say(&nearest, ""));
   }
   if (a->table_name) TRY(paper_table_find(&a->table, a->table_name));
   if (!a->table && actions[i].needs_table) {

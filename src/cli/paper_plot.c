@@ -8,7 +8,7 @@
 
 #include "cli/paper_show.h"
 #include "core/progress.h"
-#include "view/plot.h"
+#include "render/plot.h"
 
 #define MAX_PANELS 16
 #define MAX_METHODS 16

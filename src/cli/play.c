@@ -3,12 +3,12 @@
 
 #include <stdlib.h>
 
-#include "agents/agent.h"
-#include "cli/ask.h"
+#include "agent/agent.h"
+#include "cli/prompt_args.h"
 #include "cli/cli.h"
 #include "core/newfile.h"
 #include "core/progress.h"
-#include "run/policy.h"
+#include "rollout/policy.h"
 #include "view/film.h"
 
 typedef struct {
@@ -34,7 +34,7 @@ static const Option play_options[] = {
 typedef struct {
   PlayOptions options;
   Flags flags;
-  Ask ask;
+  PromptArgs ask;
   const char *model, *path, *score;
   int quiet;
 } Arguments;
@@ -72,7 +72,7 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
 
 typedef struct {
   const Arguments *arguments;
-  Ask ask;
+  PromptArgs ask;
   const char *score;  // task or expression, or NULL
   AgentActor model;   // one of the two acts
   Policy policy;
@@ -172,7 +172,7 @@ static int draw(Episode *e) {
 
 static void print_end(const Episode *e, const char *said) {
   const char *name = "policy", *text = e->arguments->model;
-  ask_given(&e->ask, &name, &text);
+  prompt_args_given(&e->ask, &name, &text);
   printf("%-8s%s\n", name, text);
   if (*said) printf("%-8s%s\n", "", said);
   if (e->z) printf("%-8sz after %.2f s\n", "", e->prompted);
@@ -185,7 +185,7 @@ static void print_end(const Episode *e, const char *said) {
 
 // what is asked of a policy is only measured
 static int open_policy(Episode *e, const char *options, char *said, size_t size) {
-  const Ask *ask = &e->arguments->ask;
+  const PromptArgs *ask = &e->arguments->ask;
   if (e->arguments->options.es || ask->softmax > 0 || ask->goal || ask->demo || ask->z) {
     return bfm_fail(BFM_BAD_ARGUMENT,
                     "%s is the policy of one task: it takes no --goal, --demo, --z, --softmax and "
@@ -193,7 +193,7 @@ static int open_policy(Episode *e, const char *options, char *said, size_t size)
                     e->policy.path);
   }
   if (ask->reward || ask->task) {
-    TRY(ask_check(ask));
+    TRY(prompt_args_check(ask));
   } else if (*e->policy.task) {
     e->ask.task = e->policy.task;
   }
@@ -209,7 +209,7 @@ static int open_model(Episode *e, const char *options, char *said, size_t size) 
   TRY(agent_open_world(e->model.agent, &e->world));
   e->z = calloc(bfm_agent_d(e->model.agent), sizeof *e->z);
   if (!e->z) return bfm_fail(BFM_NO_MEMORY, "no memory for z");
-  TRY(ask_z(&e->ask, e->model.agent, e->z, said, size));
+  TRY(prompt_args_z(&e->ask, e->model.agent, e->z, said, size));
   e->prompted = seconds_now() - start;
   e->model.es = (int)e->arguments->options.es;
   e->actor = agent_actor(&e->model);
@@ -268,7 +268,7 @@ int cli_play(int argc, char **argv) {
   Arguments a = {.model = NULL};
   int status = flags_new(&a.flags, play_options, &a.options, "The episode");
   if (status) return cli_fail(status);
-  const struct argp_child children[] = {{&ask_argp, 0, "What to do:", 1},
+  const struct argp_child children[] = {{&prompt_args_argp, 0, "What to do:", 1},
                                         {&a.flags.argp, 0, NULL, 3},
                                         {0}};
   const struct argp argp = {

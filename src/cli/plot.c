@@ -4,8 +4,8 @@
 #include <stdlib.h>
 
 #include "cli/cli.h"
-#include "run/evals.h"
-#include "view/plot.h"
+#include "train/eval_log.h"
+#include "render/plot.h"
 
 typedef struct {
   const char **folders;
@@ -31,7 +31,7 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
 static int draw(const Arguments *a) {
   char path[PATH_MAX];
   TRY(plot_stem(a->path, path, sizeof path));
-  TRY(evals_draw(a->folders, a->count, path));
+  TRY(eval_log_draw(a->folders, a->count, path));
   printf("%s.svg\n%s.png\n", path, path);
   return BFM_OK;
 }

@@ -3,13 +3,13 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "cli/ask.h"
+#include "cli/prompt_args.h"
 #include "cli/cli.h"
 #include "core/json.h"
 #include "core/progress.h"
 
 typedef struct {
-  Ask ask;
+  PromptArgs ask;
   const char *model, *path;
   int json;
 } Arguments;
@@ -42,7 +42,7 @@ static int z_json(const Arguments *a, bfm_agent *agent, const float *z, cJSON **
   const char *name, *text;
   char number[32], fingerprint[9];
   TRY(bfm_agent_fingerprint(agent, 0, fingerprint));
-  ask_given(&a->ask, &name, &text);
+  prompt_args_given(&a->ask, &name, &text);
   cJSON *json = *out = cJSON_CreateObject();
   cJSON_AddStringToObject(json, "model", a->model);
   // a kept z may be anyone's
@@ -63,7 +63,7 @@ static void print_z(const Arguments *a, bfm_agent *agent, const float *z, const 
   double square = 0;
   int64_t d = bfm_agent_d(agent);
   for (int64_t i = 0; i < d; i++) square += (double)z[i] * z[i];
-  ask_given(&a->ask, &name, &text);
+  prompt_args_given(&a->ask, &name, &text);
   printf("%-8s%s\n", name, text);
   if (*said) printf("%-8s%s\n", "", said);
   printf("%-8s%ld numbers of norm %.4g, in %.2f s%s%s\n", "z", (long)d, sqrt(square), seconds,
@@ -88,8 +88,8 @@ static int run(const Arguments *a) {
   char said[4096] = "";
   TRY(bfm_agent_load(&agent, a->model, NULL));
   float *z = calloc(bfm_agent_d(agent), sizeof *z);
-  int status =
-      z ? ask_z(&a->ask, agent, z, said, sizeof said) : bfm_fail(BFM_NO_MEMORY, "no memory for z");
+  int status = z ? prompt_args_z(&a->ask, agent, z, said, sizeof said)
+                 : bfm_fail(BFM_NO_MEMORY, "no memory for z");
   cJSON *json = NULL;
   if (!status) status = z_json(a, agent, z, &json);
   if (!status && a->path) status = json_write(json, a->path);
@@ -103,7 +103,7 @@ static int run(const Arguments *a) {
 
 int cli_prompt(int argc, char **argv) {
   Arguments a = {.model = NULL};
-  const struct argp_child children[] = {{&ask_argp, 0, "What to do:", 1}, {0}};
+  const struct argp_child children[] = {{&prompt_args_argp, 0, "What to do:", 1}, {0}};
   const struct argp argp =
       {own_options,
        parse,

@@ -10,10 +10,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/ask.h"
+#include "cli/prompt_args.h"
 #include "core/json.h"
 #include "data/safetensors.h"
-#include "run/train.h"
+#include "train/train.h"
 
 static const cJSON *get(const cJSON *object, const char *name) {
   return cJSON_GetObjectItemCaseSensitive(object, name);
@@ -167,7 +167,7 @@ static int record_info(const char *path, cJSON *info) {
 }
 
 // a file without lines is that of a run whose first evaluation is under way
-static int evals_info(const char *path, cJSON *info) {
+static int eval_log_info(const char *path, cJSON *info) {
   cJSON *lines;
   TRY(json_read_lines(&lines, path));
   const cJSON *first = lines->child;
@@ -193,7 +193,7 @@ int run_info(const char *path, cJSON *info) {
   } else {
     cJSON_AddNumberToObject(info, "step", folder_log_last(&folder, "log.jsonl", "step"));
   }
-  return access(evals, F_OK) ? BFM_OK : evals_info(evals, info);
+  return access(evals, F_OK) ? BFM_OK : eval_log_info(evals, info);
 }
 
 // ---------------------------------- prompts and goals --------------------------------------------
@@ -221,7 +221,7 @@ static int prompt_info(const char *path, const cJSON *prompt, cJSON *info) {
 // how much of a state it has
 static int goal_info(const char *path, const cJSON *goal, cJSON *info) {
   const cJSON *array;
-  TRY(ask_check_goal(goal, path));
+  TRY(prompt_args_check_goal(goal, path));
   cJSON_AddStringToObject(info, "kind", "goal");
   cJSON_ArrayForEach(array, goal) {
     cJSON_AddNumberToObject(info, array->string, cJSON_GetArraySize(array));

@@ -5,12 +5,12 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "agents/agent.h"
-#include "agents/config.h"
+#include "agent/agent.h"
+#include "agent/config.h"
 #include "cli/cli.h"
 #include "core/progress.h"
-#include "run/recipes.h"
-#include "run/train.h"
+#include "train/recipes.h"
+#include "train/train.h"
 
 typedef struct {
   TrainSettings settings;
@@ -135,8 +135,8 @@ static int run(Arguments *a) {
   cli_catch_signals();
   status = training_run(&training);
   if (!status && !a->quiet) print_end(&training);
-  if (training.watch && *watch_undrawn(training.watch)) {
-    fprintf(stderr, "bfm: %s\n", watch_undrawn(training.watch));
+  if (training.watch && *eval_thread_undrawn(training.watch)) {
+    fprintf(stderr, "bfm: %s\n", eval_thread_undrawn(training.watch));
   }
   training_close(&training);
   return status;

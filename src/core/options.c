@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/nearest.h"
+#include "core/suggest.h"
 #include "core/number.h"
 
 #define EXACT_INTEGER 9007199254740992.0  // 2^53: a double holds every integer up to here
@@ -113,10 +113,10 @@ static int set_choice(const Option *option, void *field, const char *text) {
   }
   char words[512], *rest = words;
   snprintf(words, sizeof words, "%s", option->choices);
-  Nearest nearest = {.word = text};
-  for (char *word; (word = strsep(&rest, "|"));) nearest_try(&nearest, word);
+  Suggestion nearest = {.word = text};
+  for (char *word; (word = strsep(&rest, "|"));) suggest_try(&nearest, word);
   return bfm_fail(BFM_BAD_ARGUMENT, "%s is \"%.64s\", but must be one of %s%s", option->name, text,
-                  option->choices, nearest_say(&nearest, ""));
+                  option->choices, suggest_say(&nearest, ""));
 }
 
 static int set_bool(const Option *option, void *field, const char *text) {
@@ -211,10 +211,10 @@ static int find_or_fail(const Option *table, const char *name, const Option **op
   *option = options_find(table, name);
   if (*option) return BFM_OK;
 
-  Nearest nearest = {.word = name};
-  for (const Option *o = table; o->name; o++) nearest_try(&nearest, o->name);
+  Suggestion nearest = {.word = name};
+  for (const Option *o = table; o->name; o++) suggest_try(&nearest, o->name);
   return bfm_fail(BFM_BAD_ARGUMENT, "there is no option \"%.64s\"%s", name,
-                  nearest_say(&nearest, ""));
+                  suggest_say(&nearest, ""));
 }
 
 int options_set(const Option *table, void *fields, const char *name, const char *text) {

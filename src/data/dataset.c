@@ -18,7 +18,7 @@
 #include "core/rng.h"
 #include "data/hdf5.h"
 #include "data/npz.h"
-#include "data/rehearsal.h"
+#include "data/hdf5_probe.h"
 
 // ---------------------------------- rows in memory -----------------------------------------------
 
@@ -114,7 +114,7 @@ static int grow(Dataset *data, int64_t rows) {
     return bfm_fail(BFM_NO_MEMORY, "%" PRId64 " transitions of %.0f bytes fit no machine", rows,
                     bytes / (double)rows);
   }
-  rehearsal_rest();  // the rows before may move into files
+  hdf5_probe_rest();  // the rows before may move into files
   for (int k = 0; k < PART_COUNT; k++) {
     if (!has_part(data, k) || is_mapped(data, k)) continue;
     TRY(block_grow(&data->blocks[k], part_rows(data, k), (size_t)rows * part_bytes(data, k),
@@ -416,7 +416,7 @@ static int read_rows(Dataset *data, hid_t file, const Layout *layout) {
   for (int k = 0; k < PART_DISCOUNT; k++) {
     if (has_part(data, k) && layout->columns[k]) TRY(read_part(data, file, k, rows));
   }
-  if (has_next || rehearsing())  // where rows go in memory harms nobody
+  if (has_next || hdf5_probing())  // where rows go in memory harms nobody
     data->count += rows;
   else take_successors(data, rows);
   return BFM_OK;

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "core/oldfile.h"
-#include "data/rehearsal.h"
+#include "data/hdf5_probe.h"
 
 // at the end of the process HDF5 would write what it still holds; after a failed write it holds
 // ruins and dies of them. Everything here is closed where it was opened: nothing is left to do
@@ -58,7 +58,7 @@ static int use_with_care(Use *u) {
   u->locked = flock(fd, LOCK_SH | LOCK_NB) && errno == EWOULDBLOCK;
   close(fd);
   if (H5Fis_hdf5(u->path) <= 0) return bfm_fail(BFM_BAD_FILE, "%s is not an HDF5 file", u->path);
-  if (!rehearse(open_and_use, u)) {
+  if (!hdf5_probe(open_and_use, u)) {
     return bfm_fail(BFM_BAD_FILE, "%s is damaged: the HDF5 library crashes on it or does not end",
                     u->path);
   }
@@ -109,7 +109,7 @@ hid_t hdf5_type(ColumnType type) {
 
 static int open_table(hid_t file, const char *name, hid_t *table) {
   *table = H5I_INVALID_HID;
-  rehearsal_step(0);
+  hdf5_probe_step(0);
   if (!hdf5_has(file, name)) return bfm_fail(BFM_BAD_FILE, "there is no dataset \"%s\"", name);
   *table = H5Dopen2(file, name, H5P_DEFAULT);
   if (*table >= 0) return BFM_OK;
@@ -167,7 +167,7 @@ static int read_table(hid_t file, const char *name, hid_t type, int64_t rows, in
   }
   if (!status && rows > 0) {
     hsize_t start[2] = {0, 0}, count[2] = {(hsize_t)rows, (hsize_t)columns};
-    rehearsal_step((double)rows * (double)columns * (double)H5Tget_size(type));
+    hdf5_probe_step((double)rows * (double)columns * (double)H5Tget_size(type));
     hid_t memory = H5Screate_simple(axes, count, NULL), space = H5Dget_space(table);
     H5Sselect_hyperslab(space, H5S_SELECT_SET, start, NULL, count, NULL);
     bad = H5Dread(table, type, memory, space, H5P_DEFAULT, out) < 0;
@@ -217,7 +217,7 @@ static int check_floats(const char *name, int64_t rows, int64_t columns, const u
 
 int hdf5_check(const char *name, ColumnType type, int64_t rows, int64_t columns,
                const uint8_t *ends, const void *values) {
-  if (rehearsing()) return BFM_OK;  // numbers harm nobody
+  if (hdf5_probing()) return BFM_OK;  // numbers harm nobody
   if (type == COLUMN_F32) return check_floats(name, rows, columns, ends, values);
   const double *doubles = values;
   for (int64_t i = 0; type == COLUMN_F64 && i < rows * columns; i++) {

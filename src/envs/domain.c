@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/nearest.h"
+#include "core/suggest.h"
 
 #define PATH_SIZE (PATH_MAX + 64)  // of a model's file
 
@@ -28,13 +28,13 @@ const Domain *domain_at(int i) { return i >= 0 && i < DOMAIN_COUNT ? domains[i] 
 
 int domain_find(const Domain **domain, const char *name) {
   if (!name) return bfm_fail(BFM_BAD_ARGUMENT, "the domain has no name");
-  Nearest nearest = {.word = name};
+  Suggestion nearest = {.word = name};
   for (int i = 0; i < DOMAIN_COUNT; i++) {
     if (!strcmp(domains[i]->name, name)) {
       *domain = domains[i];
       return BFM_OK;
     }
-    nearest_try(&nearest, domains[i]->name);
+    suggest_try(&nearest, domains[i]->name);
   }
   if (nearest.best) {
     return bfm_fail(BFM_BAD_ARGUMENT, "unknown domain '%s'; did you mean '%s'?", name,
@@ -44,15 +44,15 @@ int domain_find(const Domain **domain, const char *name) {
 }
 
 static int part_columns(const Domain *domain, const char *word, char *out, size_t size) {
-  Nearest nearest = {.word = word};
+  Suggestion nearest = {.word = word};
   const ObsPart *part = domain->observed;
   int first = 0;
   for (; part->name && strcmp(part->name, word); first += part++->count) {
-    nearest_try(&nearest, part->name);
+    suggest_try(&nearest, part->name);
   }
   if (!part->name) {
     return bfm_fail(BFM_BAD_ARGUMENT, "%s observes nothing called '%s'%s", domain->name, word,
-                    nearest_say(&nearest, ""));
+                    suggest_say(&nearest, ""));
   }
   snprintf(out, size, "%d:%d", first, first + part->count);
   return BFM_OK;

@@ -503,15 +503,15 @@ int quantity_find(Quantity *q, const mjModel *m, const char *name) {
 
 // ---------------------------------- listing ------------------------------------------------------
 
-void quantities_nearest(const mjModel *m, Nearest *nearest) {
-  nearest_try(nearest, "com");
-  nearest_try(nearest, "angmom");
-  for (int i = 0; i < COUNT(arrays); i++) nearest_try(nearest, arrays[i].name);
+void quantities_nearest(const mjModel *m, Suggestion *nearest) {
+  suggest_try(nearest, "com");
+  suggest_try(nearest, "angmom");
+  for (int i = 0; i < COUNT(arrays); i++) suggest_try(nearest, arrays[i].name);
   for (int i = 0; i < COUNT(kinds); i++) {
     int count = object_count(m, &kinds[i]);
     for (int id = 0; id < count; id++) {
       const char *name = object_name(m, &kinds[i], id);
-      if (name) nearest_try(nearest, name);
+      if (name) suggest_try(nearest, name);
     }
   }
 }

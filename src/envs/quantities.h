@@ -9,7 +9,7 @@
 
 #include <mujoco/mujoco.h>
 
-#include "core/nearest.h"
+#include "core/suggest.h"
 #include "core/status.h"
 
 // what must be computed in mjData before a source can be read (bits)
@@ -49,7 +49,7 @@ int quantity_find(Quantity *quantity, const mjModel *model, const char *name);
 int quantity_is_prefix(const char *word, size_t length);
 
 // offer every object's name as a candidate
-void quantities_nearest(const mjModel *model, Nearest *nearest);
+void quantities_nearest(const mjModel *model, Suggestion *nearest);
 
 // a name as it is typed in an expression: characters other than letters, digits and _ become _
 void quantity_typed_name(char *out, size_t size, const char *name);

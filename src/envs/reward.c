@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/nearest.h"
+#include "core/suggest.h"
 #include "envs/quantities.h"
 
 #define MAX_SOURCES 256  // distinct vectors in one expression
@@ -407,11 +407,11 @@ static int fail_unknown(Compiler *c, const char *place, const char *name) {
   const char *part = name + strlen(name) - strlen(object + length);
   object[length] = 0;
 
-  Nearest nearest = {.word = object};
+  Suggestion nearest = {.word = object};
   quantities_nearest(c->model, &nearest);
   if (!part[0]) {
-    for (const Alias *a = c->aliases; a && a->name; a++) nearest_try(&nearest, a->name);
-    for (int i = 0; i < COUNT(constants); i++) nearest_try(&nearest, constants[i].name);
+    for (const Alias *a = c->aliases; a && a->name; a++) suggest_try(&nearest, a->name);
+    for (int i = 0; i < COUNT(constants); i++) suggest_try(&nearest, constants[i].name);
   }
   char best[MAX_NAME] = "", meant[2 * MAX_NAME];
   if (nearest.best) quantity_typed_name(best, sizeof best, nearest.best);
@@ -562,8 +562,8 @@ static int check_tolerance(Compiler *c, const char *place, const Function *f, co
 static int call(Compiler *c, const char *place, const char *name) {
   const Function *f = function_find(name);
   if (!f) {
-    Nearest nearest = {.word = name};
-    for (int i = 0; i < COUNT(functions); i++) nearest_try(&nearest, functions[i].name);
+    Suggestion nearest = {.word = name};
+    for (int i = 0; i < COUNT(functions); i++) suggest_try(&nearest, functions[i].name);
     if (!nearest.best) return FAIL_AT(c, place, "there is no function '%s'", name);
     return FAIL_AT(c, place, "there is no function '%s' (did you mean '%s'?)", name, nearest.best);
   }

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#include "core/nearest.h"
+#include "core/suggest.h"
 #include "envs/quantities.h"
 #include "envs/reward.h"
 
@@ -197,11 +197,11 @@ int task_suggest(const World *world, const char *text, int status) {
                     task->name, domain);
   }
   if (text[strspn(text, letters)]) return status;
-  Nearest nearest = {.word = text};
-  for (int i = 0; (task = task_at(domain, i)); i++) nearest_try(&nearest, task->name);
+  Suggestion nearest = {.word = text};
+  for (int i = 0; (task = task_at(domain, i)); i++) suggest_try(&nearest, task->name);
   const char *best = nearest.best;  // of the tasks; a quantity that is nearer was suggested already
   quantities_nearest(world->model, &nearest);
-  for (const Alias *a = world->domain->aliases; a && a->name; a++) nearest_try(&nearest, a->name);
+  for (const Alias *a = world->domain->aliases; a && a->name; a++) suggest_try(&nearest, a->name);
   if (!best || nearest.best != best) return status;
   return bfm_fail(status, "%s has no task and no quantity \"%s\"; did you mean the task %s?",
                   domain, text, best);

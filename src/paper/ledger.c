@@ -12,7 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "run/folder.h"
+#include "core/folder.h"
 
 #ifndef BFM_COMMIT
 #define BFM_COMMIT ""

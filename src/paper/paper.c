@@ -14,14 +14,14 @@
 #include <unistd.h>
 #include <zlib.h>
 
-#include "agents/agent.h"
-#include "agents/config.h"
+#include "agent/agent.h"
+#include "agent/config.h"
 #include "data/hdf5.h"
 #include "data/writer.h"
-#include "run/collect.h"
-#include "run/evals.h"
-#include "run/recipes.h"
-#include "run/train.h"
+#include "collect/collect.h"
+#include "train/eval_log.h"
+#include "train/recipes.h"
+#include "train/train.h"
 
 #define AT(field) offsetof(PaperSettings, field)
 
@@ -255,7 +255,7 @@ static cJSON *ledger_line(const Run *r, const EvalLog *evals, const EvalLine *fi
 
 static int write_lines(const Run *r, const Trained *done) {
   EvalLog evals;
-  TRY(evals_read(&evals, r->folder, r->steps));
+  TRY(eval_log_read(&evals, r->folder, r->steps));
   cJSON *lines = cJSON_CreateArray();
   for (int64_t seed = r->first; seed < r->first + r->count; seed++) {
     for (int i = 0; i < evals.count; i++) {
@@ -281,7 +281,7 @@ static int write_lines(const Run *r, const Trained *done) {
           ? ledger_append(r->plan->settings.results, lines)
           : bfm_fail(BFM_BAD_FILE, "%s has no evaluation of step %" PRId64, r->folder, r->steps);
   cJSON_Delete(lines);
-  evals_free(&evals);
+  eval_log_free(&evals);
   return status;
 }
 

@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/nearest.h"
+#include "core/suggest.h"
 #include "paper/paper.h"
-#include "run/d4rl.h"
+#include "collect/d4rl.h"
 
 #define DMC "walker cheetah quadruped"
 #define MILLION 1000000
@@ -155,15 +155,15 @@ static const struct {
 const PaperTable *paper_table_at(int i) { return i < TABLE_COUNT ? &tables[i] : NULL; }
 
 int paper_table_find(const PaperTable **table, const char *name) {
-  Nearest nearest = {.word = name};
+  Suggestion nearest = {.word = name};
   for (int i = 0; i < TABLE_COUNT; i++) {
     *table = &tables[i];
     if (!strcmp(tables[i].name, name)) return BFM_OK;
-    nearest_try(&nearest, tables[i].name);
+    suggest_try(&nearest, tables[i].name);
   }
   *table = NULL;
   return bfm_fail(BFM_BAD_ARGUMENT, "there is no table \"%.64s\"%s", name,
-                  nearest_say(&nearest, "; bfm paper list shows them"));
+                  suggest_say(&nearest, "; bfm paper list shows them"));
 }
 
 static const PaperMethod *method_at(const PaperTable *table, int index) {

@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "core/newfile.h"
-#include "view/render.h"
+#include "render/render.h"
 
 #define MOST_RATE 30.0  // pictures a second
 #define PLOT_HEIGHT 160

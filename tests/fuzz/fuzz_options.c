@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agents/config.h"
+#include "agent/config.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
   char *text = malloc(size + 1);

@@ -11,9 +11,9 @@
 #include <cmocka.h>
 
 #include "data/dataset.h"
-#include "run/crew.h"
-#include "run/d4rl.h"
-#include "run/episodes.h"
+#include "collect/crew.h"
+#include "collect/d4rl.h"
+#include "collect/episodes.h"
 
 static void test_names(void **state) {
   (void)state;

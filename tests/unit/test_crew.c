@@ -2,7 +2,7 @@
 // to it in the order of time. The ring cannot be read, so the call that fills it is caught here.
 
 #define bfm_explorer_add catch_rows
-#include "run/crew.c"
+#include "collect/crew.c"
 #undef bfm_explorer_add
 
 #include <setjmp.h>

@@ -16,7 +16,7 @@
 #include <cmocka.h>
 #include <hdf5.h>
 
-#include "agents/agent.h"
+#include "agent/agent.h"
 #include "data/dataset.h"
 
 static char path[] = "/tmp/bfm-dataset-XXXXXX", other[] = "/tmp/bfm-dataset-XXXXXX";

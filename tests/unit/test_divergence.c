@@ -14,7 +14,7 @@
 #include <cmocka.h>
 #include <math.h>
 
-#include "agents/guard.h"
+#include "agent/guard.h"
 #include "bfm.h"
 
 enum { TRANSITIONS = 4000, OBS = 4, ACT = 6, STEPS = 1500, LOOK = 100 };

@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "core/status.h"
-#include "run/evaluate.h"
+#include "rollout/evaluate.h"
 
 enum {
   TASKS = 3,

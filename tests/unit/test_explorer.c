@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "agents/explorer.h"
+#include "explore/explorer.h"
 
 static void good(int status) {
   if (status) fail_msg("%s", bfm_error());

@@ -15,7 +15,7 @@
 #include <cmocka.h>
 #include <math.h>
 
-#include "agents/guard.h"
+#include "agent/guard.h"
 #include "bfm.h"
 
 enum { TRANSITIONS = 10000, STEPS = 1500, LOOK = 100, GOALS = 64, MOVES = 30 };

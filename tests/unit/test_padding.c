@@ -13,8 +13,8 @@
 
 #include <cmocka.h>
 
-#include "agents/agent.h"
-#include "agents/explorer.h"
+#include "agent/agent.h"
+#include "explore/explorer.h"
 #include "core/bf16.h"
 #include "core/rng.h"
 

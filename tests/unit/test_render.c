@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "core/status.h"
-#include "view/render.h"
+#include "render/render.h"
 
 enum { SIDE = 32 };
 

@@ -9,8 +9,8 @@
 
 #include <cmocka.h>
 
-#include "agents/agent.h"
-#include "agents/snapshot.h"
+#include "agent/agent.h"
+#include "agent/snapshot.h"
 #include "core/rng.h"
 
 #define ROWS 64

@@ -1,0 +1,466 @@
+// Making an agent: networks, parameters, buffers. Everything a step needs is laid out here, in two
+// allocations, the second before the first step: an agent that only acts does without it. A step
+// allocates nothing.
+
+#include "agent/agent.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "data/dataset.h"
+
+// ------------------------------- networks --------------------------------------------------------
+
+static void define_networks(bfm_agent *a) {
+  const Config *c = &a->config;
+  int shared = c->ensemble == ENSEMBLE_SHARED;
+  int64_t z_of_b = a->K > 1 ? a->d : 0;
+  Net common = {.replicas = a->R, .body = 1, .heads = 1, .blocks = 1};
+
+  Net *f = &a->net[NET_F], *b = &a->net[NET_B], *pi = &a->net[NET_PI];
+  *f = common;
+  f->name = a->laplacian ? "psi" : "F";
+  f->branch[0] = "sa", f->branch[1] = "sz";
+  f->in[0] = a->obs_dim + a->act_dim, f->in[1] = a->obs_dim + a->d;
+  f->hidden = c->hidden, f->feat = c->feat, f->layers = 3, f->out = a->d, f->norm = c->f_norm;
+  f->body = shared ? 1 : a->M, f->heads = a->M;
+
+  *b = common;
+  b->name = a->laplacian ? "phi" : "B";
+  b->branch[0] = "s", b->branch[1] = "sz";
+  b->in[0] = a->goal_dim, b->in[1] = a->goal_dim + z_of_b;
+  b->hidden = b->feat = c->b_hidden, b->layers = 2, b->out = a->d;
+  b->z = z_of_b, b->blocks = a->K;
+
+  *pi = common;
+  pi->name = "pi";
+  pi->branch[0] = "s", pi->branch[1] = "sz";
+  pi->in[0] = a->obs_dim, pi->in[1] = a->obs_dim + a->d;
+  pi->hidden = c->hidden, pi->feat = c->feat, pi->layers = 4, pi->out = a->act_dim;
+  pi->norm = c->pi_norm, pi->pad_out = 1;
+
+  if (!c->mbar) return;
+  Net *u = &a->net[NET_U], *v = &a->net[NET_V];
+  *u = *pi;
+  u->name = "U", u->layers = 3, u->out = c->mbar, u->norm = c->f_norm, u->pad_out = 0;
+  *v = *b;
+  v->name = "V", v->in[1] = a->goal_dim, v->z = 0, v->blocks = 1, v->out = c->mbar;
+}
+
+static void place_networks(bfm_agent *a) {
+  for (int i = 0; i < NET_COUNT; i++) {
+    if (!a->net[i].name) continue;
+    net_layout(&a->net[i]);
+    a->first[i] = a->count;
+    a->count += (a->net[i].count + 63) / 64 * 64;  // each network starts aligned
+    if (i != NET_PI) a->target_count = a->count;
+  }
+}
+
+// ------------------------------- memory ----------------------------------------------------------
+
+static void parameter_layout(void *agent, Arena *arena) {
+  bfm_agent *a = agent;
+  int copies = a->ops->type == BF16;
+  int64_t b_count = a->net[NET_B].count;
+  a->value = floats(arena, a->count);
+  a->grad = arena_take(arena, a->count * type_size(a->ops->type));
+  a->adam_m = floats(arena, a->count);
+  a->adam_v = floats(arena, a->count);
+  a->target = floats(arena, a->target_count);
+  a->work = copies ? arena_take(arena, a->count * 2) : a->value;
+  a->target_work = copies ? arena_take(arena, a->target_count * 2) : a->target;
+  if (a->K > 1) {
+    a->mask = arena_take(arena, b_count);
+    a->b_work = arena_take(arena, b_count * type_size(a->ops->type));
+    a->b_target_work = arena_take(arena, b_count * type_size(a->ops->type));
+  }
+  a->seeds = arena_take(arena, a->R * sizeof *a->seeds);
+  a->step_device = arena_take(arena, sizeof *a->step_device);
+  a->step_update = arena_take(arena, sizeof *a->step_update);
+  if (a->goal_dim != a->obs_dim || a->config.goal[0]) {
+    a->goal_columns = arena_take(arena, a->goal_dim * sizeof *a->goal_columns);
+  }
+}
+
+static void batch_layout(bfm_agent *a, Arena *arena) {
+  int64_t rows = a->R * a->N;
+  a->obs = floats(arena, rows * a->obs_dim);
+  a->act = floats(arena, rows * a->act_dim);
+  a->next_obs = floats(arena, rows * a->obs_dim);
+  a->discount = floats(arena, rows);
+  a->noise_next = floats(arena, rows * a->act_dim);
+  a->noise_pi = floats(arena, rows * a->act_dim);
+  a->goal = a->goal_columns ? floats(arena, rows * a->goal_dim) : a->next_obs;
+  a->goal_now = a->goal_columns && a->laplacian ? floats(arena, rows * a->goal_dim) : a->obs;
+  a->z = floats(arena, rows * a->d);
+  a->z_b = a->K > 1 ? floats(arena, rows * a->d) : NULL;
+  if (!a->autoregressive) return;
+  a->pool = floats(arena, a->R * a->pool_rows * a->d);
+  a->pool_obs = floats(arena, a->R * a->pool_rows * a->obs_dim);
+  a->pool_goal = a->goal_columns ? floats(arena, a->R * a->pool_rows * a->goal_dim) : a->pool_obs;
+  a->pool_z = floats(arena, a->R * a->pool_rows * a->d);
+  a->pool_zb = floats(arena, a->R * a->pool_rows * a->d);
+}
+
+static void network_layout(bfm_agent *a, Arena *arena) {
+  Type type = a->ops->type;
+  int64_t N = a->N, b_rows = a->laplacian ? 2 * N : N;
+  tape_layout(&a->tape[NET_F], &a->net[NET_F], type, TAPE_TRAIN, a->R, 2 * N, arena);
+  tape_layout(&a->tape_target[NET_F], &a->net[NET_F], type, TAPE_INFER, a->R, N, arena);
+  tape_layout(&a->tape[NET_PI], &a->net[NET_PI], type, TAPE_TRAIN, a->R, 2 * N, arena);
+  tape_layout(&a->tape[NET_B], &a->net[NET_B], type, TAPE_TRAIN, a->R, b_rows, arena);
+  if (!a->laplacian) {
+    tape_layout(&a->tape_target[NET_B], &a->net[NET_B], type, TAPE_INFER, a->R, N, arena);
+  }
+  if (a->autoregressive) {
+    tape_layout(&a->tape_pool, &a->net[NET_B], type, TAPE_INFER, a->R, a->pool_rows, arena);
+  }
+  for (int i = NET_U; i <= NET_V && a->config.mbar; i++) {
+    tape_layout(&a->tape[i], &a->net[i], type, TAPE_TRAIN, a->R, N, arena);
+    tape_layout(&a->tape_target[i], &a->net[i], type, TAPE_INFER, a->R, N, arena);
+  }
+}
+
+static void loss_layout(bfm_agent *a, Arena *arena) {
+  int64_t rows = a->R * a->N, members = rows * a->M, matrix = a->R * a->I * a->J * a->J;
+  int min_target = a->config.target == TARGET_MIN;
+  a->mu = floats(arena, 2 * rows * a->act_dim);
+  a->act_pi = floats(arena, rows * a->act_dim);
+  a->act_next = floats(arena, rows * a->act_dim);
+  a->b = floats(arena, (a->laplacian ? 2 : 1) * rows * a->d);
+  a->db = floats(arena, (a->laplacian ? 2 : 1) * rows * a->d);
+  a->b_target = floats(arena, rows * a->d);
+  a->f_mean = floats(arena, rows * a->d);
+  if (!a->laplacian) {
+    a->m = floats(arena, matrix * a->M);
+    a->t = floats(arena, matrix * (min_target ? a->M : 1));
+  }
+  a->c = floats(arena, matrix);
+  a->df = floats(arena, members * a->d);
+  a->df_pi = a->weighted ? NULL : floats(arena, members * a->d);
+  if (a->config.mbar) {
+    a->du = floats(arena, rows * a->config.mbar);
+    a->dv = floats(arena, rows * a->config.mbar);
+  }
+  a->q = floats(arena, 2 * members);
+  a->q_target = floats(arena, members);
+  a->phi_z = floats(arena, rows);
+  a->w = floats(arena, rows);
+  a->advantage = floats(arena, rows);
+  a->dx = floats(arena, rows * a->act_dim);
+  a->partial = floats(arena, 2 * members);
+  a->loss = floats(arena, a->R * a->loss_count);
+}
+
+static void work_layout(void *agent, Arena *arena) {
+  batch_layout(agent, arena);
+  network_layout(agent, arena);
+  loss_layout(agent, arena);
+}
+
+int agent_allocate(Ops *ops, void (*layout)(void *, Arena *), void *owner, void **memory) {
+  Arena count = {0};
+  layout(owner, &count);
+  TRY(ops->alloc(ops, memory, count.used));
+  Arena place = {.base = *memory};
+  layout(owner, &place);
+  return BFM_OK;
+}
+
+int agent_ready(bfm_agent *a) {
+  return a->memory ? BFM_OK : agent_allocate(a->ops, work_layout, a, &a->memory);
+}
+
+// ------------------------------- parameters ------------------------------------------------------
+
+static void point_params(bfm_agent *a) {
+  size_t size = type_size(a->ops->type);
+  for (int i = 0; i < NET_COUNT; i++) {
+    if (!a->net[i].name) continue;
+    int64_t at = a->first[i];
+    a->online[i] =
+        (NetParams){a->value + at, (char *)a->work + at * size, (char *)a->grad + at * size};
+    if (i == NET_PI) continue;
+    a->slow[i] = (NetParams){a->target + at, (char *)a->target_work + at * size, NULL};
+  }
+  if (a->K > 1) {
+    a->online[NET_B].work = a->b_work;
+    a->slow[NET_B].work = a->b_target_work;
+  }
+}
+
+int agent_list_tensors(const Net *net, const char *suffix, float *at, AgentTensor *tensors) {
+  char name[32];
+  NetTensor found[NET_MAX_TENSORS];
+  snprintf(name, sizeof name, "%s%s", net->name, suffix);
+  int n = net_tensors(net, name, found);
+  for (int i = 0; i < n; i++) tensors[i] = (AgentTensor){found[i], at + found[i].at};
+  return n;
+}
+
+static void list_tensors(bfm_agent *a, int net, const char *suffix, float *base) {
+  a->tensor_count +=
+      agent_list_tensors(&a->net[net], suffix, base + a->first[net], a->tensors + a->tensor_count);
+}
+
+// seeds to the device; with `start`, the networks' first parameters
+static int init_parameters(bfm_agent *a, int start) {
+  float *host = malloc(a->count * sizeof *host);
+  uint64_t *seeds = malloc(a->R * sizeof *seeds);
+  int status = !host || !seeds
+                   ? bfm_fail(BFM_NO_MEMORY, "out of memory for %ld parameters", (long)a->count)
+                   : BFM_OK;
+  if (!status) {
+    memset(host, 0, a->count * sizeof *host);
+    for (int r = 0; r < a->R; r++) seeds[r] = (uint64_t)a->config.seed + r;
+  }
+  for (int i = 0; i < NET_COUNT && !status && start; i++) {
+    if (a->net[i].name) status = net_init(&a->net[i], seeds, i, host + a->first[i]);
+  }
+  Ops *ops = a->ops;
+  if (!status) status = ops->upload(ops, a->seeds, seeds, a->R * sizeof *seeds);
+  if (!status) status = ops->upload(ops, a->value, host, a->count * sizeof *host);
+  if (!status) status = ops->upload(ops, a->target, host, a->target_count * sizeof *host);
+  free(host);
+  free(seeds);
+  return status;
+}
+
+static int upload_mask(bfm_agent *a) {
+  if (!a->mask) return BFM_OK;
+  uint8_t *mask = malloc(a->net[NET_B].count);
+  if (!mask) return bfm_fail(BFM_NO_MEMORY, "out of memory for the masks of B");
+  net_masks(&a->net[NET_B], mask);
+  int status = a->ops->upload(a->ops, a->mask, mask, a->net[NET_B].count);
+  free(mask);
+  return status;
+}
+
+void agent_refresh_copies(bfm_agent *a) {
+  Ops *ops = a->ops;
+  if (ops->type != F32) {
+    ops->masked_copy(ops, &(MaskedCopy){.out = a->work, .in = a->value, .count = a->count});
+    ops->masked_copy(ops, &(MaskedCopy){.out = a->target_work, .in = a->target,
+                                        .count = a->target_count});
+  }
+  if (!a->mask) return;
+  int64_t n = a->net[NET_B].count;
+  ops->masked_copy(ops, &(MaskedCopy){.out = a->b_work, .in = a->online[NET_B].value,
+                                      .mask = a->mask, .count = n});
+  ops->masked_copy(ops, &(MaskedCopy){.out = a->b_target_work, .in = a->slow[NET_B].value,
+                                      .mask = a->mask, .count = n});
+}
+
+// ------------------------------- making and freeing ----------------------------------------------
+
+static void name_losses(bfm_agent *a) {
+  static const char *fb[] = {"fb", "ortho", "actor"}, *lap[] = {"psi", "lap", "ortho", "actor"};
+  a->loss_count = a->laplacian ? 4 : 3;
+  memcpy(a->loss_names, a->laplacian ? lap : fb, a->loss_count * sizeof *lap);
+}
+
+static int setup(bfm_agent *a, int start) {
+  int32_t *columns = NULL;
+  int64_t column_count = 0;
+  TRY(config_goal_columns(&a->config, a->obs_dim, &columns, &column_count));
+  a->goal_dim = columns ? column_count : a->obs_dim;
+
+  define_networks(a);
+  place_networks(a);
+  name_losses(a);
+  int status = config_open(&a->ops, a->config.device, a->config.precision, PRECISION_BF16,
+                           a->config.threads);
+  if (!status) status = agent_allocate(a->ops, parameter_layout, a, &a->parameter_memory);
+  if (!status && columns) {
+    status = a->ops->upload(a->ops, a->goal_columns, columns, column_count * sizeof *columns);
+  }
+  free(columns);
+  TRY(status);
+
+  point_params(a);
+  for (int i = 0; i < NET_COUNT; i++) {
+    if (a->net[i].name) list_tensors(a, i, "", a->value);
+  }
+  for (int i = 0; i < NET_PI; i++) {
+    if (a->net[i].name && !(a->laplacian && i == NET_B)) list_tensors(a, i, "_target", a->target);
+  }
+  TRY(init_parameters(a, start));
+  TRY(upload_mask(a));
+  agent_refresh_copies(a);
+  return a->ops->sync(a->ops);
+}
+
+int agent_check_size(const char *what, int64_t value, int64_t most) {
+  if (value >= 1 && value <= most) return BFM_OK;
+  return bfm_fail(BFM_BAD_ARGUMENT, "%s must be 1 to %ld, not %ld", what, (long)most, (long)value);
+}
+
+int agent_new(bfm_agent **out, int64_t obs_dim, int64_t act_dim, const Config *config, int start) {
+  *out = NULL;
+  TRY(agent_check_size("obs_dim", obs_dim, OBS_MOST));
+  TRY(agent_check_size("act_dim", act_dim, ACT_MOST));
+  bfm_agent *a = calloc(1, sizeof *a);
+  if (!a) return bfm_fail(BFM_NO_MEMORY, "out of memory for an agent");
+  a->config = *config;
+  int status = config_complete(&a->config);
+  const Config *c = &a->config;
+  a->obs_dim = obs_dim;
+  a->act_dim = act_dim;
+  a->R = (int)c->seeds;
+  a->M = (int)c->members;
+  a->N = c->batch;
+  a->d = c->d;
+  a->K = c->blocks;
+  a->autoregressive = algo_is_autoregressive(c->algo);
+  a->weighted = algo_is_weighted(c->algo);
+  a->laplacian = algo_is_laplacian(c->algo);
+  a->I = a->autoregressive ? c->z_groups : 1;
+  a->J = a->N / (a->I ? a->I : 1);
+  a->pool_rows = c->z_pool > c->z_groups ? c->z_pool : c->z_groups;
+  if (!status) status = setup(a, start);
+  if (status) {
+    bfm_agent_free(a);
+    return status;
+  }
+  *out = a;
+  return BFM_OK;
+}
+
+int bfm_agent_new(bfm_agent **out, int64_t obs_dim, int64_t act_dim, const char *options) {
+  NEED("agent", out);
+  Config config;
+  *out = NULL;
+  TRY(options_default(agent_options, &config));
+  if (options) TRY(options_from_json(agent_options, &config, options));
+  return agent_new(out, obs_dim, act_dim, &config, 1);
+}
+
+void bfm_agent_free(bfm_agent *a) {
+  if (!a) return;
+  if (a->ops) {
+    agent_free_infer(a);
+    agent_free_prompt(a);
+    if (a->step_graph) a->ops->forget(a->ops, a->step_graph);
+    if (a->refresh_graph) a->ops->forget(a->ops, a->refresh_graph);
+    if (a->memory) a->ops->release(a->ops, a->memory);
+    if (a->parameter_memory) a->ops->release(a->ops, a->parameter_memory);
+    if (a->data_memory) a->ops->release(a->ops, a->data_memory);
+    a->ops->close(a->ops);
+  }
+  agent_free_states(a);
+  free(a);
+}
+
+// ------------------------------- looking inside --------------------------------------------------
+
+int64_t bfm_agent_obs_dim(const bfm_agent *a) { return a->obs_dim; }
+int64_t bfm_agent_act_dim(const bfm_agent *a) { return a->act_dim; }
+int64_t bfm_agent_d(const bfm_agent *a) { return a->d; }
+int64_t bfm_agent_batch(const bfm_agent *a) { return a->N; }
+int bfm_agent_members(const bfm_agent *a) { return a->M; }
+int bfm_agent_replicas(const bfm_agent *a) { return a->R; }
+int64_t bfm_agent_step(const bfm_agent *a) { return a->step; }
+char *bfm_agent_options(const bfm_agent *a) { return options_to_json(agent_options, &a->config); }
+int bfm_agent_loss_count(const bfm_agent *a) { return a->loss_count; }
+
+const char *bfm_agent_loss_name(const bfm_agent *a, int index) {
+  return index >= 0 && index < a->loss_count ? a->loss_names[index] : NULL;
+}
+
+int agent_on_cpu(const bfm_agent *a) { return !strncmp(a->ops->name, "cpu", 3); }
+
+int bfm_agent_tensor_count(const bfm_agent *a) { return a->tensor_count; }
+
+int bfm_agent_tensor_info(const bfm_agent *a, int index, const char **name, int *dims,
+                          int64_t shape[4]) {
+  NEED("agent, name, dims, shape", a, name, dims, shape);
+  if (index < 0 || index >= a->tensor_count) {
+    return bfm_fail(BFM_BAD_ARGUMENT, "tensor %d of %d", index, a->tensor_count);
+  }
+  const NetTensor *t = &a->tensors[index].tensor;
+  *name = t->name;
+  *dims = t->dims;
+  for (int i = 0; i < t->dims; i++) shape[i] = t->shape[i];
+  return BFM_OK;
+}
+
+const AgentTensor *agent_find_tensor(const bfm_agent *a, const char *name) {
+  for (int i = 0; i < a->tensor_count; i++) {
+    if (!strcmp(a->tensors[i].tensor.name, name)) return &a->tensors[i];
+  }
+  return NULL;
+}
+
+float *agent_tensor_at(const AgentTensor *t, int replica) {
+  return t->at + replica * t->tensor.stride;
+}
+
+int agent_check_replica(const bfm_agent *a, int replica) {
+  if (replica >= 0 && replica < a->R) return BFM_OK;
+  return bfm_fail(BFM_BAD_ARGUMENT, "replica %d of an agent with %d", replica, a->R);
+}
+
+int agent_check_finite(const float *x, int64_t rows, int64_t cols, const char *what) {
+  if (!x && rows) return bfm_fail(BFM_BAD_ARGUMENT, "%s is missing", what);
+  // millions of values with nothing to find: first without branches
+  uint32_t found = 0;
+  for (int64_t i = 0; i < rows * cols; i++) {
+    uint32_t bits;
+    memcpy(&bits, &x[i], sizeof bits);
+    found |= (bits & 0x7f800000) == 0x7f800000;
+  }
+  if (!found) return BFM_OK;
+  for (int64_t i = 0; i < rows * cols; i++) {
+    if (!isfinite(x[i])) {
+      return bfm_fail(BFM_BAD_ARGUMENT, "%s has %s in row %ld, column %ld", what,
+                      isnan(x[i]) ? "NaN" : "an infinity", (long)(i / cols), (long)(i % cols));
+    }
+  }
+  return BFM_OK;
+}
+
+int agent_check_actions(const float *act, int replicas, int64_t rows, int64_t act_dim) {
+  for (int64_t i = 0; i < replicas * rows * act_dim; i++) {
+    if (fabsf(act[i]) <= 1 + ACTION_SLACK) continue;
+    int64_t row = i / act_dim;
+    char replica[32] = "";
+    if (replicas > 1) snprintf(replica, sizeof replica, "replica %d, ", (int)(row / rows));
+    return bfm_fail(BFM_BAD_ARGUMENT,
+                    "action %g of transition %ld (%scolumn %ld) is not within ±1: scale actions to "
+                    "that range",
+                    act[i], (long)(row % rows), replica, (long)(i % act_dim));
+  }
+  return BFM_OK;
+}
+
+static int find_for_access(const bfm_agent *a, int replica, const char *name, int64_t count,
+                           const AgentTensor **tensor) {
+  TRY(agent_check_replica(a, replica));
+  *tensor = agent_find_tensor(a, name);
+  if (!*tensor) return bfm_fail(BFM_BAD_ARGUMENT, "no tensor named \"%s\" in this agent", name);
+  if ((*tensor)->tensor.count != count) {
+    return bfm_fail(BFM_BAD_ARGUMENT, "tensor %s has %ld values, not %ld", name,
+                    (long)(*tensor)->tensor.count, (long)count);
+  }
+  return BFM_OK;
+}
+
+int bfm_agent_get_tensor(bfm_agent *a, int replica, const char *name, float *out, int64_t count) {
+  NEED("agent, name, out", a, name, out);
+  const AgentTensor *t;
+  TRY(find_for_access(a, replica, name, count, &t));
+  return padding_download(a->ops, t->tensor.padding, out, agent_tensor_at(t, replica), count);
+}
+
+int bfm_agent_set_tensor(bfm_agent *a, int replica, const char *name, const float *values,
+                         int64_t count) {
+  NEED("agent, name", a, name);
+  const AgentTensor *t;
+  TRY(find_for_access(a, replica, name, count, &t));
+  TRY(agent_check_finite(values, 1, count, name));
+  TRY(padding_upload(a->ops, t->tensor.padding, agent_tensor_at(t, replica), values, count));
+  agent_refresh_copies(a);
+  return a->ops->sync(a->ops);
+}

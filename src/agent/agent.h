@@ -1,0 +1,159 @@
+// Inside an agent: its networks, their parameters and the buffers of a training step.
+// The paper's Algorithm 2 is in step.c; its losses in fb.c, laplacian.c and actor.c; z in task.c.
+
+#ifndef BFM_AGENT_AGENT_H
+#define BFM_AGENT_AGENT_H
+
+#include "agent/config.h"
+#include "bfm.h"
+#include "core/arena.h"
+#include "core/rng.h"
+#include "nets/net.h"
+#include "ops/ops.h"
+
+enum { NET_F, NET_B, NET_U, NET_V, NET_PI, NET_COUNT };  // lap: psi and phi for F and B
+
+#define MAX_LOSSES 4
+#define MAX_TENSORS (9 * NET_MAX_TENSORS)
+
+typedef struct {
+  NetTensor tensor;
+  float *at;  // on the device
+} AgentTensor;
+
+// states of the domain that the agent was trained in, to ask rewards of
+typedef struct {
+  char env[64];  // the domain, empty: not known
+  int64_t count, nq, nv, na;
+  float *obs;                 // [count, obs]
+  double *qpos, *qvel, *act;  // [count, ·]; act may be NULL
+  struct World *world;        // opened when first needed
+} PromptStates;
+
+struct bfm_agent {
+  Config config;
+  Ops *ops;
+  int64_t obs_dim, act_dim, goal_dim;  // goal_dim: what B sees
+  int R, M;
+  int64_t N, d, K;
+  int64_t I, J;  // pairs (j, k) of the FB loss are taken within I groups of J transitions
+  int autoregressive, weighted, laplacian;
+
+  // parameters: one array for all networks, F B U V first, which have targets
+  Net net[NET_COUNT];
+  int64_t first[NET_COUNT], count, target_count;
+  float *value, *adam_m, *adam_v, *target;
+  void *grad;                    // T
+  void *work, *target_work;      // copies as T; value and target themselves when T is float32
+  void *b_work, *b_target_work;  // masked copies of B (K > 1), else its part of work
+  uint8_t *mask;                 // of B's parameters, K > 1
+  NetParams online[NET_COUNT], slow[NET_COUNT];
+  AgentTensor tensors[MAX_TENSORS];
+  int tensor_count;
+
+  // counters and seeds on the device; the host's count of steps
+  uint64_t *seeds;
+  int64_t *step_device, *step_update;  // of the draws, of the updates, which may run on beside them
+  int64_t step;
+  int64_t before;         // steps of the model that this one began as, for its file
+  int stepped;            // the buffers below are those of a step
+  int32_t *goal_columns;  // on the device, NULL without a goal space
+
+  // the transitions to sample from
+  int64_t data_count;
+  const float *data_obs, *data_act, *data_next, *data_discount;
+  void *data_memory;  // where they are copies
+
+  // a batch
+  float *obs, *act, *next_obs, *discount;  // [R, N, ·]
+  float *noise_next, *noise_pi;            // [R, N, act]
+  float *goal, *goal_now;                  // [R, N, goal]: phi(s'), and phi(s) for lap
+  float *z, *z_b;                          // [R, N, d]: for F and pi, for B
+  float *pool, *pool_obs, *pool_goal, *pool_z, *pool_zb;  // [R, P, ·]
+  int64_t pool_rows;                                      // P
+
+  // networks at work, F on rows (s, a) then (s, pi(s)); pi on rows s then s'
+  Tape tape[NET_COUNT], tape_target[NET_COUNT], tape_pool;
+  float *mu, *act_pi, *act_next;     // [R, 2N, act], [R, N, act]
+  float *b, *b_target;               // [R, N, d] (lap: phi [R, 2N, d])
+  float *f_mean;                     // [R, N, d]
+  float *m, *t, *c;                  // the matrices F·B, target, B·B
+  float *db, *df, *df_pi, *du, *dv;  // gradients by the networks' outputs
+  float *q;                          // [R, M, 2N]: of the data's actions, of pi's
+  float *q_target, *phi_z;           // [R, M, N], [R, N]
+  float *w, *advantage, *dx;         // [R, N], [R, N], [R, N, act]
+  float *partial;                    // sums on their way
+  float *loss;                       // [R, loss_count]
+  int loss_count;
+  const char *loss_names[MAX_LOSSES];
+
+  void *memory, *parameter_memory;
+  OpsGraph *step_graph, *refresh_graph;
+  struct Infer *infer;      // buffers for the networks outside training, made when needed
+  struct Prompt *prompter;  // and for prompts
+  PromptStates prompt;
+};
+
+// step.c
+int agent_upload_ones(Ops *ops, float *to, int64_t count);
+int agent_set_lr(bfm_agent *agent, double lr);  // from the next step on; B's own alike
+// as bfm_agent_set_data, of arrays that are known to be finite: on a CPU they are read where they
+// are, and must stay there as long as the agent trains
+int agent_lend_data(bfm_agent *agent, int64_t count, const float *obs, const float *act,
+                    const float *next_obs, const float *discount);
+
+// task.c: z in training; what B sees and says
+void agent_refresh_pool(bfm_agent *agent);     // from pool_obs
+void agent_draw_z(bfm_agent *agent);           // needs B(s') when not auto-regressive
+void agent_goals(bfm_agent *agent);            // what B sees of the batch's states
+void agent_features(bfm_agent *agent);         // B(s', z), or phi of s and s'
+void agent_target_features(bfm_agent *agent);  // B⁻(s', z), after B(s', z)
+// of any states, where B sees but some columns
+void agent_select_goal(const bfm_agent *agent, float *out, const float *obs, int64_t rows);
+// x, the output of B's network, or that scaled block by block
+void agent_b_output(const bfm_agent *agent, float *out, const float *x, int64_t rows);
+
+// fb.c, laplacian.c, actor.c: losses and gradients by the outputs of the networks
+void fb_target(bfm_agent *agent);
+void fb_products(bfm_agent *agent);  // m = F·B
+void fb_loss(bfm_agent *agent);
+void fb_features_grad(bfm_agent *agent);
+void ortho_loss(bfm_agent *agent);
+void laplacian_loss(bfm_agent *agent);
+void psi_loss(bfm_agent *agent);
+void aw_actor_loss(bfm_agent *agent);
+void td3_actor_loss(bfm_agent *agent);
+
+// agent.c
+// run a layout of the owner's buffers twice: count, allocate, place
+int agent_allocate(Ops *ops, void (*layout)(void *, Arena *), void *owner, void **memory);
+int agent_ready(bfm_agent *agent);            // buffers of a training step, made at the first call
+void agent_refresh_copies(bfm_agent *agent);  // working copies after a change of parameters
+const AgentTensor *agent_find_tensor(const bfm_agent *agent, const char *name);
+float *agent_tensor_at(const AgentTensor *tensor, int replica);
+// start: with initial parameters; else they are zero, to be filled from a file
+int agent_new(bfm_agent **out, int64_t obs_dim, int64_t act_dim, const Config *config, int start);
+int agent_check_size(const char *what, int64_t value, int64_t most);  // 1 … most
+// a network's tensors, whose parameters begin at `at`; returns how many
+int agent_list_tensors(const Net *net, const char *suffix, float *at, AgentTensor *tensors);
+int agent_check_replica(const bfm_agent *agent, int replica);
+int agent_on_cpu(const bfm_agent *agent);  // its memory is the program's own
+int agent_check_finite(const float *x, int64_t rows, int64_t cols, const char *what);
+// refuses actions that no policy can take, as dataset_check_actions does
+int agent_check_actions(const float *act, int replicas, int64_t rows, int64_t act_dim);
+
+// infer.c, prompt.c
+void agent_free_infer(bfm_agent *agent);
+void agent_free_prompt(bfm_agent *agent);
+int agent_check_z(const float *z, int64_t d);  // that it can be normalized
+
+// states.c
+void agent_free_states(bfm_agent *agent);
+#define AGENT_NO_ENV                                                                          \
+  "does not say of which domain it is: its data did not, or it is the state of a run, whose " \
+  "models do"
+int agent_open_world(bfm_agent *agent, const struct World **world);  // of its domain
+// rewards of the prompt states by a task's name or an expression
+int agent_prompt_rewards(bfm_agent *agent, const char *text, float *rewards);
+
+#endif

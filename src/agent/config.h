@@ -1,0 +1,52 @@
+// An agent's options: every choice and ablation of the paper, and what it runs on.
+
+#ifndef BFM_AGENT_CONFIG_H
+#define BFM_AGENT_CONFIG_H
+
+#include "core/options.h"
+#include "ops/ops.h"
+
+typedef enum { ALGO_FB, ALGO_FB_AW, ALGO_FB_ARE, ALGO_FB_AWARE, ALGO_LAP, ALGO_LAP_AW } Algo;
+
+typedef struct {
+  int algo, preset, precision;
+  int64_t d, blocks, batch, seed, seeds, threads;
+  char device[OPTION_TEXT_SIZE];
+  int64_t hidden, feat, b_hidden, members;
+  double gamma, polyak, lr, b_lr, ortho, sigma, noise_clip, beta, clip, ess, z_mix;
+  int weights, target, ensemble, adv, adv_base, b_norm, f_norm, pi_norm;
+  int64_t es, z_groups, z_pool, mbar;
+  char goal[OPTION_TEXT_SIZE];
+} Config;
+
+enum { WEIGHTS_IWIS, WEIGHTS_WIS };
+enum { TARGET_MEAN, TARGET_MIN };
+enum { ENSEMBLE_PARALLEL, ENSEMBLE_SHARED };
+enum { ADV_MEAN, ADV_SUM };
+enum { ADV_BASE_MIN, ADV_BASE_MEAN };
+enum { PRESET_PAPER, PRESET_SMALL };
+enum { CONFIG_AUTO, CONFIG_F32, CONFIG_TF32, CONFIG_BF16 };
+
+enum { OBS_MOST = 4096, ACT_MOST = 1024 };  // numbers of an observation, of an action
+
+extern const Option agent_options[];
+
+int algo_is_autoregressive(int algo);
+int algo_is_weighted(int algo);
+int algo_is_laplacian(int algo);
+
+// replace "as the preset or the algorithm says" by numbers and check what options alone cannot:
+// blocks ≤ d, z-groups divides the batch, …
+int config_complete(Config *config);
+
+// the columns of a goal space, "0:4,7" → 0 1 2 3 7, into a malloc'ed array; empty text: NULL, 0
+int config_goal_columns(const Config *config, int64_t obs_dim, int32_t **columns, int64_t *count);
+
+// the machine of a device, computing in a CONFIG_ precision; auto: `best` on a GPU, f32 on a CPU
+int config_open(Ops **ops, const char *device, int precision, Precision best, int64_t threads);
+
+// where an agent runs, as options to load it with: {"device": "cpu", "threads": 2}
+#define MACHINE_SIZE (6 * OPTION_TEXT_SIZE + 64)  // a character may take six in JSON
+void config_machine(const char *device, int64_t threads, char out[MACHINE_SIZE]);
+
+#endif

@@ -1,0 +1,356 @@
+// Agents in files. A model holds the networks of one replica and its prompt states; a state holds
+// everything of all replicas that a run needs to go on with the bits of the run that never stopped.
+// Both are safetensors with the configuration in the metadata. An exported model may have its
+// parameters as bfloat16 and its states as float32: half the bytes, nearly the same actions. A model
+// that was exported so stays so when it is exported again: it is told by its values, which fit.
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/agent.h"
+#include "nets/checkpoint.h"
+#include "core/bf16.h"
+
+enum { MODEL, STATE };
+
+static const char *const kinds[] = {"model", "state"};
+
+static int is_target(const AgentTensor *t) { return strstr(t->tensor.name, "_target.") != NULL; }
+
+// the optimizer's moments lie as the parameters do
+static float *moment(const bfm_agent *a, const AgentTensor *t, float *moments) {
+  return moments + (t->at - a->value);
+}
+
+// all of the agent that a file of this kind holds; returns how many
+static int list_entries(const bfm_agent *a, int kind, int replica, Entry *entries) {
+  int n = 0;
+  for (int i = 0; i < a->tensor_count; i++) {
+    const AgentTensor *t = &a->tensors[i];
+    if (kind == MODEL) {
+      if (is_target(t)) continue;
+      checkpoint_add(entries, &n, 0, "", &t->tensor, agent_tensor_at(t, replica));
+      continue;
+    }
+    checkpoint_add(entries, &n, a->R, "", &t->tensor, t->at);
+    if (is_target(t)) continue;
+    checkpoint_add(entries, &n, a->R, "adam_m.", &t->tensor, moment(a, t, a->adam_m));
+    checkpoint_add(entries, &n, a->R, "adam_v.", &t->tensor, moment(a, t, a->adam_v));
+  }
+  if (kind == STATE && a->pool) {
+    entries[n++] = (Entry){.tensor = {.name = "pool", .type = TENSOR_F32, .dims = 3,
+                                      .shape = {a->R, a->pool_rows, a->d}},
+                           .at = a->pool};
+  }
+  return n;
+}
+
+// the tables of prompt states, as they are in memory
+enum { PROMPT_TABLES = 4 };
+
+static int list_prompt(const bfm_agent *a, Entry *entries) {
+  const PromptStates *p = &a->prompt;
+  const struct {
+    const char *name;
+    TensorType type;
+    int64_t columns;
+    const void *data;
+  } tables[PROMPT_TABLES] = {{"prompt.qpos", TENSOR_F64, p->nq, p->qpos},
+                             {"prompt.qvel", TENSOR_F64, p->nv, p->qvel},
+                             {"prompt.act", TENSOR_F64, p->na, p->act},
+                             {"prompt.obs", TENSOR_F32, a->obs_dim, p->obs}};
+  int n = 0;
+  for (int i = 0; i < PROMPT_TABLES && p->count; i++) {
+    if (!tables[i].columns) continue;
+    Entry *e = &entries[n++];
+    *e = (Entry){.tensor = {.type = tables[i].type, .dims = 2,
+                            .shape = {p->count, tables[i].columns},
+                            .data = tables[i].data}};
+    snprintf(e->tensor.name, sizeof e->tensor.name, "%s", tables[i].name);
+  }
+  return n;
+}
+
+#define MAX_ENTRIES (3 * MAX_TENSORS + 1 + PROMPT_TABLES)
+
+// ------------------------------- writing ---------------------------------------------------------
+
+static int save(bfm_agent *a, int kind, int replica, Config config, int half, const char *path) {
+  Entry *entries = malloc(MAX_ENTRIES * sizeof *entries);
+  if (!entries) return bfm_fail(BFM_NO_MEMORY, "out of memory for %s", path);
+  int count = list_entries(a, kind, replica, entries);
+  if (kind == MODEL) count += list_prompt(a, entries + count);
+  Head head = {.kind = kinds[kind], .table = agent_options, .config = &config,
+               .env = *a->prompt.env ? a->prompt.env : NULL,
+               .counts = {{"obs_dim", a->obs_dim},
+                          {"act_dim", a->act_dim},
+                          {"step", kind == STATE ? a->step : a->before + a->step},
+                          {kind == STATE && a->before ? "before" : NULL, a->before}}};
+  int status = checkpoint_write(a->ops, &head, entries, count, half, path);
+  free(entries);
+  return status;
+}
+
+static int save_model(bfm_agent *a, int replica, int half, const char *path) {
+  TRY(agent_check_replica(a, replica));
+  Config config = a->config;
+  config.seed += replica;
+  config.seeds = 1;
+  TRY(options_set(agent_options, &config, "device", "auto"));  // it runs wherever it is taken
+  return save(a, MODEL, replica, config, half, path);
+}
+
+int bfm_agent_save_model(bfm_agent *a, int replica, const char *path) {
+  NEED("agent", a);
+  return save_model(a, replica, 0, path);
+}
+
+int bfm_agent_save_state(bfm_agent *a, const char *path) {
+  NEED("agent", a);
+  TRY(agent_ready(a));
+  return save(a, STATE, 0, a->config, 0, path);
+}
+
+// ------------------------------- exporting -------------------------------------------------------
+
+// whether values lose nothing as bfloat16, or as float32
+static int fit_bf16(const float *values, int64_t count) {
+  int64_t i = 0;
+  while (i < count && bf16_to_f32(f32_to_bf16(values[i])) == values[i]) i++;
+  return i == count;
+}
+
+static int fit_f32(const double *values, int64_t count) {
+  int64_t i = 0;
+  while (i < count && (float)values[i] == values[i]) i++;
+  return i == count;
+}
+
+// the parameters of one replica in an agent with fewer members: they come first in each tensor.
+// *fit: all of them fit in bfloat16
+static int copy_parameters(bfm_agent *to, bfm_agent *from, int replica, int *fit) {
+  *fit = 1;
+  for (int i = 0; i < to->tensor_count; i++) {
+    const NetTensor *t = &to->tensors[i].tensor;
+    const AgentTensor *source = agent_find_tensor(from, t->name);
+    float *values = malloc((size_t)t->count * sizeof *values);
+    if (!values) return bfm_fail(BFM_NO_MEMORY, "out of memory for %s", t->name);
+    int status =
+        padding_download(from->ops, t->padding, values, agent_tensor_at(source, replica), t->count);
+    if (!status) {
+      *fit = *fit && fit_bf16(values, t->count);
+      status = padding_upload(to->ops, t->padding, to->tensors[i].at, values, t->count);
+    }
+    free(values);
+    TRY(status);
+  }
+  return to->ops->sync(to->ops);
+}
+
+// `count` of the prompt states, chosen at random, in their order
+static int copy_prompt(bfm_agent *to, const bfm_agent *from, int64_t count) {
+  const PromptStates *p = &from->prompt;
+  PromptStates *q = &to->prompt;
+  if (count < 0 || count > p->count) count = p->count;
+  memcpy(q->env, p->env, sizeof q->env);
+  q->nq = p->nq;
+  q->nv = p->nv;
+  q->na = p->na;
+  if (!count) return BFM_OK;
+
+  int64_t *order = malloc((size_t)p->count * sizeof *order);
+  uint8_t *keep = calloc(p->count, 1);
+  q->obs = malloc((size_t)(count * to->obs_dim) * sizeof *q->obs);
+  q->qpos = malloc((size_t)(count * q->nq) * sizeof *q->qpos);
+  q->qvel = malloc((size_t)(count * q->nv) * sizeof *q->qvel);
+  q->act = malloc((size_t)(count * q->na + 1) * sizeof *q->act);
+  int status = BFM_OK;
+  if (!order || !keep || !q->obs || !q->qpos || !q->qvel || !q->act) {
+    status = bfm_fail(BFM_NO_MEMORY, "out of memory for %ld prompt states", (long)count);
+  } else {
+    random_permutation((uint64_t)from->config.seed, STREAM_USER, 0, p->count, order);
+    for (int64_t i = 0; i < count; i++) keep[order[i]] = 1;
+    for (int64_t i = 0; i < p->count; i++) {
+      if (!keep[i]) continue;
+      int64_t at = q->count++;
+      memcpy(q->obs + at * to->obs_dim, p->obs + i * to->obs_dim, to->obs_dim * sizeof *q->obs);
+      memcpy(q->qpos + at * q->nq, p->qpos + i * q->nq, q->nq * sizeof *q->qpos);
+      memcpy(q->qvel + at * q->nv, p->qvel + i * q->nv, q->nv * sizeof *q->qvel);
+      if (q->na) memcpy(q->act + at * q->na, p->act + i * q->na, q->na * sizeof *q->act);
+    }
+  }
+  free(order);
+  free(keep);
+  return status;
+}
+
+int bfm_agent_export(bfm_agent *a, int replica, const char *path, int members, int half,
+                     int64_t prompt_states) {
+  NEED("agent", a);
+  TRY(agent_check_replica(a, replica));
+  if (members < 0 || members > a->M) {
+    return bfm_fail(BFM_BAD_ARGUMENT, "members must be 1 to the model's %d, not %d", a->M, members);
+  }
+  Config config = a->config;
+  config.seed += replica;
+  config.seeds = 1;
+  config.members = members ? members : a->M;
+  TRY(options_set(agent_options, &config, "device", "cpu"));
+  TRY(options_set(agent_options, &config, "precision", "auto"));
+  bfm_agent *slim;
+  TRY(agent_new(&slim, a->obs_dim, a->act_dim, &config, 0));
+  slim->before = a->before + a->step;
+  const PromptStates *p = &slim->prompt;
+  int fit;
+  int status = copy_parameters(slim, a, replica, &fit);
+  if (!status) status = copy_prompt(slim, a, prompt_states);
+  if (!status) {
+    fit = fit && fit_f32(p->qpos, p->count * p->nq) && fit_f32(p->qvel, p->count * p->nv) &&
+          fit_f32(p->act, p->count * p->na);
+    status = save_model(slim, 0, half || fit, path);
+  }
+  bfm_agent_free(slim);
+  return status;
+}
+
+// ------------------------------- reading ---------------------------------------------------------
+
+// a table of `count` prompt states, float64 or float32, as float64; no columns when it is not there
+static int read_states(const SafeTensors *file, const char *name, int64_t count, int64_t *columns,
+                       double **out) {
+  const Tensor *t = safetensors_find(file, name);
+  *columns = 0;
+  if (!t) return BFM_OK;
+  if (t->dims != 2 || (t->type != TENSOR_F64 && t->type != TENSOR_F32) || t->shape[0] != count) {
+    return bfm_fail(BFM_BAD_FILE, "tensor \"%s\" is not a table of prompt states", name);
+  }
+  int64_t n = tensor_count(t);
+  *columns = t->shape[1];
+  *out = malloc((size_t)(n + 1) * sizeof **out);
+  if (!*out) return bfm_fail(BFM_NO_MEMORY, "out of memory for %s", name);
+  for (int64_t i = 0; i < n; i++) {
+    double value =
+        t->type == TENSOR_F64 ? ((const double *)t->data)[i] : ((const float *)t->data)[i];
+    if (!isfinite(value)) {
+      return bfm_fail(BFM_BAD_FILE, "tensor %s is not finite in row %ld", name,
+                      (long)(i / *columns));
+    }
+    (*out)[i] = value;
+  }
+  return BFM_OK;
+}
+
+static int read_prompt(bfm_agent *a, const SafeTensors *file) {
+  PromptStates *p = &a->prompt;
+  const char *env = safetensors_metadata(file, "env");
+  if (env) snprintf(p->env, sizeof p->env, "%s", env);
+  const Tensor *obs = safetensors_find(file, "prompt.obs");
+  if (!obs) return BFM_OK;
+  if (obs->dims != 2 || obs->type != TENSOR_F32 || obs->shape[1] != a->obs_dim) {
+    return bfm_fail(BFM_BAD_FILE, "tensor \"prompt.obs\" is not a table of observations");
+  }
+  int64_t count = obs->shape[0];
+  if (agent_check_finite(obs->data, count, a->obs_dim, "prompt.obs")) return BFM_BAD_FILE;
+  TRY(read_states(file, "prompt.qpos", count, &p->nq, &p->qpos));
+  TRY(read_states(file, "prompt.qvel", count, &p->nv, &p->qvel));
+  TRY(read_states(file, "prompt.act", count, &p->na, &p->act));
+  if (!p->qpos || !p->qvel) {
+    return bfm_fail(BFM_BAD_FILE, "the prompt states have no \"prompt.%s\"",
+                    p->qpos ? "qvel" : "qpos");
+  }
+  p->obs = malloc(tensor_bytes(obs) + 1);
+  if (!p->obs) return bfm_fail(BFM_NO_MEMORY, "out of memory for %ld prompt states", (long)count);
+  memcpy(p->obs, obs->data, tensor_bytes(obs));
+  p->count = count;
+  return BFM_OK;
+}
+
+// a model has no targets: they start as the networks themselves
+static int restore(bfm_agent *a, const SafeTensors *file, int kind) {
+  if (kind == STATE) TRY(agent_ready(a));  // the pool of z is one of its buffers
+  Entry *entries = malloc(MAX_ENTRIES * sizeof *entries);
+  if (!entries) return bfm_fail(BFM_NO_MEMORY, "out of memory for a model");
+  int count = list_entries(a, kind, 0, entries);
+  int status = checkpoint_read(a->ops, file, entries, count, kind == MODEL);
+  free(entries);
+  TRY(status);
+  Ops *ops = a->ops;
+  if (kind == MODEL) ops->copy(ops, a->target, a->value, a->target_count * sizeof *a->target);
+  TRY(checkpoint_count(file, "step", 0, INT64_MAX, kind == STATE ? &a->step : &a->before));
+  if (kind == STATE && safetensors_metadata(file, "before")) {
+    TRY(checkpoint_count(file, "before", 0, INT64_MAX, &a->before));
+  }
+  if (kind == MODEL) TRY(read_prompt(a, file));
+  TRY(ops->upload(ops, a->step_device, &a->step, sizeof a->step));
+  agent_refresh_copies(a);
+  return ops->sync(ops);
+}
+
+// with another one, the same parameters would be those of another network
+static const char *const meaning[] = {"blocks", "goal", "f-norm", "pi-norm", "b-norm", NULL};
+static const char *const shaping[] = {"algo", "d",        "seeds",    "hidden",
+                                      "feat", "b-hidden", "members",  "ensemble",
+                                      "mbar", "z-pool",   "z-groups", NULL};
+
+// that no option of these is another than the file's own
+static int check_kept(const Config *own, const Config *config, const char *const *names) {
+  for (; *names; names++) {
+    const Option *option = options_find(agent_options, *names);
+    char has[OPTION_TEXT_SIZE], wanted[OPTION_TEXT_SIZE];
+    options_get(option, own, has, sizeof has);
+    options_get(option, config, wanted, sizeof wanted);
+    if (!strcmp(has, wanted)) continue;
+    return bfm_fail(BFM_BAD_ARGUMENT, "it was made with %s %s, which cannot become %s", *names, has,
+                    wanted);
+  }
+  return BFM_OK;
+}
+
+static int load_as(bfm_agent **out, const SafeTensors *file, int kind, const Config *config) {
+  int64_t obs_dim, act_dim;
+  TRY(checkpoint_count(file, "obs_dim", 1, OBS_MOST, &obs_dim));
+  TRY(checkpoint_count(file, "act_dim", 1, ACT_MOST, &act_dim));
+  if (kind == MODEL && config->seeds != 1) {
+    return bfm_fail(BFM_BAD_FILE,
+                    "a model holds one replica, and its configuration says seeds = %ld",
+                    (long)config->seeds);
+  }
+  TRY(agent_new(out, obs_dim, act_dim, config, 0));
+  return restore(*out, file, kind);
+}
+
+static int load(bfm_agent **out, const SafeTensors *file, const char *options) {
+  const char *what = safetensors_metadata(file, "bfm");
+  int kind = what && !strcmp(what, kinds[MODEL]) ? MODEL : STATE;
+  if (!what || strcmp(what, kinds[kind])) {
+    return bfm_fail(BFM_BAD_FILE, "not a model or training state of bfm%s%.64s",
+                    what ? ", but of the kind " : "", what ? what : "");
+  }
+  Config own, config;
+  TRY(checkpoint_config(file, agent_options, &own, NULL));
+  TRY(checkpoint_config(file, agent_options, &config, options));
+  if (config_complete(&own)) return BFM_BAD_FILE;
+  // one z a transition stays that with another batch
+  if (own.z_groups == own.batch && config.z_groups == own.batch) config.z_groups = config.batch;
+  TRY(config_complete(&config));
+  TRY(check_kept(&own, &config, meaning));
+  int status = load_as(out, file, kind, &config);
+  // a file that does not fit what was given beside it is not to blame
+  if (status == BFM_BAD_FILE) TRY(check_kept(&own, &config, shaping));
+  return status;
+}
+
+int bfm_agent_load(bfm_agent **out, const char *path, const char *options) {
+  NEED("agent", out);
+  *out = NULL;
+  SafeTensors *file;
+  TRY(safetensors_open(&file, path));
+  int status = load(out, file, options);
+  safetensors_close(file);
+  if (!status) return BFM_OK;
+  bfm_agent_free(*out);
+  *out = NULL;
+  return bfm_fail_prefix(status, "%s: ", path);
+}

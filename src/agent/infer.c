@@ -1,0 +1,201 @@
+// The networks outside training, for any number of rows: F, B, pi, and acting. Work goes through in
+// chunks; its buffers are made at the first call and kept.
+
+#include <stdlib.h>
+
+#include "agent/agent.h"
+
+#define CHUNK 2048      // rows at once
+#define CHUNK_GPU 4096  // beside a training run, every chunk waits for its turn
+
+typedef struct Infer {
+  int64_t rows;
+  void *memory;
+  Tape f, b, pi;
+  float *obs, *goal, *act, *z, *z_b, *mu, *out, *q, *candidates;
+} Infer;
+
+static void infer_layout(void *agent, Arena *arena) {
+  bfm_agent *a = agent;
+  Infer *x = a->infer;
+  Type type = a->ops->type;
+  int64_t rows = x->rows;
+  tape_layout(&x->f, &a->net[NET_F], type, TAPE_INFER, 1, rows, arena);
+  tape_layout(&x->b, &a->net[NET_B], type, TAPE_INFER, 1, rows, arena);
+  tape_layout(&x->pi, &a->net[NET_PI], type, TAPE_INFER, 1, rows, arena);
+  x->obs = floats(arena, rows * a->obs_dim);
+  x->goal = a->goal_columns ? floats(arena, rows * a->goal_dim) : x->obs;
+  x->act = floats(arena, rows * a->act_dim);
+  x->z = floats(arena, rows * a->d);
+  x->z_b = floats(arena, rows * a->d);
+  x->mu = floats(arena, rows * a->act_dim);
+  x->out = floats(arena, rows * a->d);
+  x->q = floats(arena, rows * a->M);
+  x->candidates = floats(arena, rows * a->act_dim);
+}
+
+void agent_free_infer(bfm_agent *a) {
+  if (!a->infer) return;
+  if (a->infer->memory) a->ops->release(a->ops, a->infer->memory);
+  free(a->infer);
+  a->infer = NULL;
+}
+
+// buffers for at least `rows` rows or a chunk of them, and at least `least`
+static int reserve(bfm_agent *a, int64_t rows, int64_t least) {
+  int64_t chunk = agent_on_cpu(a) ? CHUNK : CHUNK_GPU, want = rows < chunk ? rows : chunk;
+  want = (want > least ? want : least) + 15;
+  want -= want % 16;
+  if (a->infer && a->infer->rows >= want) return BFM_OK;
+  agent_free_infer(a);
+  Infer *x = a->infer = calloc(1, sizeof *x);
+  if (!x) return bfm_fail(BFM_NO_MEMORY, "out of memory for inference");
+  x->rows = want;
+  int status = agent_allocate(a->ops, infer_layout, a, &x->memory);
+  if (status) agent_free_infer(a);
+  return status;
+}
+
+static int check(bfm_agent *a, int replica, int64_t rows) {
+  TRY(agent_check_replica(a, replica));
+  if (rows < 1)
+    return bfm_fail(BFM_BAD_ARGUMENT, "at least one row is needed, not %ld", (long)rows);
+  return BFM_OK;
+}
+
+static int put(bfm_agent *a, float *to, const float *from, int64_t row, int64_t rows, int64_t cols,
+               const char *what) {
+  TRY(agent_check_finite(from + row * cols, rows, cols, what));
+  return a->ops->upload(a->ops, to, from + row * cols, rows * cols * sizeof *to);
+}
+
+// input `which` = [x (x_rows rows of it, again and again), y]
+static void pack(bfm_agent *a, int net, const Tape *tape, int which, const float *x, int64_t x_cols,
+                 int64_t x_rows, const float *y, int64_t y_cols, int64_t rows) {
+  a->ops->pack(a->ops, &(Pack){.out = tape->in[which], .ld = tape->ld_in[which], .a = x,
+                               .a_cols = x_cols, .a_rows = x_rows, .b = y, .b_cols = y ? y_cols : 0,
+                               .groups = 1, .copies = a->net[net].body, .rows = rows,
+                               .row_stride = tape->rows});
+}
+
+static void normalize(bfm_agent *a, float *z, int64_t rows) {
+  a->ops->normalize_z(a->ops, &(NormalizeZ){.z = z, .rows = rows, .d = a->d});
+}
+
+// F(obs, act, z): act has rows·repeat rows, obs and z have rows
+static void run_f(bfm_agent *a, int replica, const float *act, int64_t rows, int64_t repeat) {
+  Infer *x = a->infer;
+  pack(a, NET_F, &x->f, 0, x->obs, a->obs_dim, rows, act, a->act_dim, rows * repeat);
+  pack(a, NET_F, &x->f, 1, x->obs, a->obs_dim, rows, x->z, a->d, rows);
+  net_forward(a->ops, &a->net[NET_F], a->online[NET_F], &x->f,
+              (Pass){.rows = rows * repeat, .repeat = repeat, .replica = replica});
+}
+
+static void run_pi(bfm_agent *a, int replica, int64_t rows) {
+  Infer *x = a->infer;
+  pack(a, NET_PI, &x->pi, 0, x->obs, a->obs_dim, rows, NULL, 0, rows);
+  pack(a, NET_PI, &x->pi, 1, x->obs, a->obs_dim, rows, x->z, a->d, rows);
+  net_forward(a->ops, &a->net[NET_PI], a->online[NET_PI], &x->pi,
+              (Pass){.rows = rows, .replica = replica});
+  a->ops->policy_action(a->ops, &(PolicyAction){.mu = x->mu, .x = x->pi.out, .groups = 1,
+                                                .rows = rows, .row_stride = rows,
+                                                .act_dim = a->act_dim, .ld = x->pi.ld_out});
+}
+
+int bfm_agent_F(bfm_agent *a, int replica, int64_t rows, const float *obs, const float *act,
+                const float *z, float *out) {
+  NEED("agent, out", a, out);
+  TRY(check(a, replica, rows));
+  TRY(reserve(a, rows, 1));
+  Infer *x = a->infer;
+  for (int64_t row = 0, n; row < rows; row += n) {
+    n = rows - row < x->rows ? rows - row : x->rows;
+    TRY(put(a, x->obs, obs, row, n, a->obs_dim, "obs"));
+    TRY(put(a, x->act, act, row, n, a->act_dim, "act"));
+    TRY(put(a, x->z, z, row, n, a->d, "z"));
+    normalize(a, x->z, n);
+    run_f(a, replica, x->act, n, 1);
+    for (int m = 0; m < a->M; m++) {
+      TRY(a->ops->download(a->ops, out + (m * rows + row) * a->d, x->f.out + m * x->rows * a->d,
+                           n * a->d * sizeof *out));
+    }
+  }
+  return a->ops->sync(a->ops);
+}
+
+int bfm_agent_B(bfm_agent *a, int replica, int64_t rows, const float *obs, const float *z,
+                float *out) {
+  NEED("agent, out", a, out);
+  Ops *ops = a->ops;
+  TRY(check(a, replica, rows));
+  TRY(reserve(a, rows, 1));
+  Infer *x = a->infer;
+  if (a->K > 1 && !z) return bfm_fail(BFM_BAD_ARGUMENT, "B of %ld blocks needs z", (long)a->K);
+  for (int64_t row = 0, n; row < rows; row += n) {
+    n = rows - row < x->rows ? rows - row : x->rows;
+    TRY(put(a, x->obs, obs, row, n, a->obs_dim, "obs"));
+    agent_select_goal(a, x->goal, x->obs, n);
+    if (a->K > 1) {
+      TRY(put(a, x->z, z, row, n, a->d, "z"));
+      ops->residual_norm(
+          ops, &(ResidualNorm){.y = x->z_b, .z = x->z, .rows = n, .d = a->d, .blocks = a->K});
+    }
+    pack(a, NET_B, &x->b, 0, x->goal, a->goal_dim, n, NULL, 0, n);
+    pack(a, NET_B, &x->b, 1, x->goal, a->goal_dim, n, a->K > 1 ? x->z_b : NULL, a->d, n);
+    net_forward(ops, &a->net[NET_B], a->online[NET_B], &x->b,
+                (Pass){.rows = n, .replica = replica});
+    if (a->config.b_norm) {
+      ops->block_norm(
+          ops, &(BlockNorm){.y = x->out, .x = x->b.out, .rows = n, .d = a->d, .blocks = a->K});
+    }
+    TRY(ops->download(ops, out + row * a->d, a->config.b_norm ? x->out : x->b.out,
+                      n * a->d * sizeof *out));
+  }
+  return ops->sync(ops);
+}
+
+int bfm_agent_pi(bfm_agent *a, int replica, int64_t rows, const float *obs, const float *z,
+                 float *out) {
+  NEED("agent, out", a, out);
+  return bfm_agent_act(a, replica, rows, obs, z, 0, 0, 0, out);
+}
+
+// ------------------------------- acting ----------------------------------------------------------
+
+// the best of `samples` actions around mu by F·z, for the n rows that are in the buffers
+static void best_of(bfm_agent *a, int replica, int64_t n, int64_t samples, uint64_t seed,
+                    uint64_t step, int64_t first_row) {
+  Ops *ops = a->ops;
+  Infer *x = a->infer;
+  ops->es_sample(ops, &(EsSample){.out = x->candidates, .mu = x->mu, .seed = seed, .step = step,
+                                  .rows = n, .samples = samples, .act_dim = a->act_dim,
+                                  .first_row = first_row, .sigma = (float)a->config.sigma});
+  run_f(a, replica, x->candidates, n, samples);
+  ops->row_dot(ops, &(RowDot){.out = x->q, .a = x->f.out, .z = x->z, .replicas = 1, .members = a->M,
+                              .rows = n * samples, .row_stride = x->rows, .d = a->d, .z_rows = n});
+  ops->es_pick(ops, &(EsPick){.act = x->act, .candidates = x->candidates, .q = x->q, .rows = n,
+                              .samples = samples, .act_dim = a->act_dim, .members = a->M,
+                              .q_stride = n * samples});
+}
+
+int bfm_agent_act(bfm_agent *a, int replica, int64_t rows, const float *obs, const float *z, int es,
+                  uint64_t seed, uint64_t step, float *act) {
+  NEED("agent, act", a, act);
+  TRY(check(a, replica, rows));
+  if (es < 0 || es > 4096) return bfm_fail(BFM_BAD_ARGUMENT, "es must be 0 to 4096, not %d", es);
+  int64_t each = es ? es : 1;
+  TRY(reserve(a, rows * each, each));
+  Infer *x = a->infer;
+  int64_t most = x->rows / each;
+  for (int64_t row = 0, n; row < rows; row += n) {
+    n = rows - row < most ? rows - row : most;
+    TRY(put(a, x->obs, obs, row, n, a->obs_dim, "obs"));
+    TRY(put(a, x->z, z, row, n, a->d, "z"));
+    normalize(a, x->z, n);
+    run_pi(a, replica, n);
+    if (es) best_of(a, replica, n, es, seed, step, row);
+    TRY(a->ops->download(a->ops, act + row * a->act_dim, es ? x->act : x->mu,
+                         n * a->act_dim * sizeof *act));
+  }
+  return a->ops->sync(a->ops);
+}

@@ -1,0 +1,135 @@
+// What bfm eval and bfm bias share.
+
+#include "cli/eval_common.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/agent.h"
+#include "agent/config.h"
+
+#define AT(field) offsetof(EvalCommon, options.field)
+
+static const struct argp_option own_options[] = {
+    {"tasks", 't', "LIST", 0,
+     "all (default), in (those of the datasets), new, names and expressions, with commas between",
+     0},
+    {"json", 'j', NULL, 0, "print a JSON object for each model and task, one a line", 0},
+    {"quiet", 'q', NULL, 0, "no progress line", 0},
+    {0},
+};
+
+static error_t parse(int key, char *arg, struct argp_state *state) {
+  EvalCommon *j = state->input;
+  switch (key) {
+    case 't': j->list = arg; return 0;
+    case 'j': j->json = 1; return 0;
+    case 'q': j->quiet = 1; return 0;
+    case ARGP_KEY_ARG: j->models[j->model_count++] = arg; return 0;
+    case ARGP_KEY_NO_ARGS:
+      argp_error(state, "name a model: %s model.safetensors", state->name);
+      return 0;
+    default: return ARGP_ERR_UNKNOWN;
+  }
+}
+
+static const struct argp own_argp = {own_options, parse, NULL, NULL, NULL, NULL, NULL};
+
+int eval_common_new(EvalCommon *j, int argc, const char *episodes) {
+  static Option rows[] = {
+      {"episodes", OPTION_INT, AT(episodes), "", 1, 100000, NULL, "of each task, side by side"},
+      {"steps", OPTION_INT, AT(steps), "0", 0, 1e6, NULL,
+       "control steps of an episode; 0: the domain's, 1000 for most"},
+      {"es", OPTION_INT, AT(es), "0", 0, 4096, NULL,
+       "evaluation-based sampling: the best of so many actions by F·z; 0: the policy's mean"},
+      {"seed", OPTION_INT, AT(seed), "0", 0, 9e15, NULL, "of initial states and sampled actions"},
+      {"device", OPTION_TEXT, AT(device), "auto", 0, 0, NULL, "auto, cpu, cuda or cuda:n"},
+      {"threads", OPTION_INT, AT(threads), "0", 0, 1024, NULL, "CPU threads; 0: one a core"},
+      {.name = NULL},
+  };
+  rows[0].fallback = episodes;
+  j->models = calloc(argc, sizeof *j->models);
+  if (!j->models) return bfm_fail(BFM_NO_MEMORY, "no memory for %d arguments", argc);
+  j->parsers[0] = (struct argp_child){&own_argp, 0, NULL, 0};
+  j->parsers[1] = (struct argp_child){&j->flags.argp, 0, NULL, 1};
+  return flags_new(&j->flags, rows, j, "Episodes");
+}
+
+void eval_common_init(struct argp_state *state, EvalCommon *j) {
+  state->child_inputs[0] = j;
+  state->child_inputs[1] = &j->flags;
+}
+
+void eval_common_free(EvalCommon *j) {
+  tasklist_free(&j->tasks);
+  flags_free(&j->flags);
+  free(j->models);
+}
+
+// models that no tasks were named for are compared on those of the first
+static int check_tasks(const EvalCommon *j, const char *list) {
+  TaskList own;
+  TRY(tasklist_parse(&own, j->env, list));
+  int same = own.count == j->tasks.count;
+  for (int t = 0; t < own.count && same; t++) same = !strcmp(own.text[t], j->tasks.text[t]);
+  tasklist_free(&own);
+  if (same) return BFM_OK;
+  return bfm_fail(BFM_BAD_ARGUMENT, "%s and %s are not for the same tasks: name some, --tasks all",
+                  j->models[0], j->models[j->now]);
+}
+
+int eval_common_take_env(EvalCommon *j, const char *env, const char *list) {
+  const char *path = j->models[j->now];
+  if (!*env) return bfm_fail(BFM_BAD_ARGUMENT, "%s " AGENT_NO_ENV, path);
+  if (j->now && strcmp(j->env, env)) {
+    return bfm_fail(BFM_BAD_ARGUMENT, "%s is of %s and %s of %s: one domain at a time",
+                    j->models[0], j->env, path, env);
+  }
+  if (j->now) return j->list ? BFM_OK : check_tasks(j, list);
+  snprintf(j->env, sizeof j->env, "%s", env);
+  return tasklist_parse(&j->tasks, env, j->list ? j->list : list);
+}
+
+int eval_common_load(EvalCommon *j, bfm_agent **agent) {
+  char options[MACHINE_SIZE];
+  const char *path = j->models[j->now];
+  config_machine(j->options.device, j->options.threads, options);
+  TRY(bfm_agent_load(agent, path, options));
+  int status = eval_common_take_env(j, bfm_agent_env(*agent), "all");
+  if (!status && bfm_agent_replicas(*agent) > 1) {
+    status = bfm_fail(BFM_BAD_ARGUMENT, "%s is the state of a run: name its models", path);
+  }
+  if (status) bfm_agent_free(*agent);
+  return status;
+}
+
+// the progress line is that of all models
+static int each_step(void *context, int64_t done, int64_t total) {
+  EvalCommon *j = context;
+  char note[64];
+  snprintf(note, sizeof note, "%d of %d", j->now + 1, j->count);
+  j->progress.total = j->count * total;
+  progress_update(&j->progress, j->now * total + done, j->count > 1 ? note : NULL);
+  return cli_stop;
+}
+
+bfm_evaluation eval_common_plan(EvalCommon *j) {
+  return (bfm_evaluation){.tasks = (const char *const *)j->tasks.text, .task_count = j->tasks.count,
+                          .episodes = j->options.episodes, .steps = j->options.steps,
+                          .es = (int)j->options.es, .seed = (uint64_t)j->options.seed,
+                          .threads = (int)j->options.threads, .each = each_step, .context = j};
+}
+
+int task_width(const TaskList *tasks) {
+  size_t width = 8;
+  for (int t = 0; t < tasks->count; t++) {
+    size_t length = strlen(tasks->text[t]);
+    if (length > width) width = length < TASK_WIDTH ? length : TASK_WIDTH;
+  }
+  return (int)width;
+}
+
+void print_task(const char *task, int width) {
+  if (strlen(task) > (size_t)width) printf("%.*s…", width - 1, task);
+  else printf("%-*s", width, task);
+}

@@ -1,0 +1,556 @@
+// Making explorers, acting, the ring of transitions, and the loops of updates around td3.c. All
+// buffers are laid out once: those of acting with the parameters, those of learning and the ring
+// before the first transition.
+
+#include "explore/explorer.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+// ------------------------------- options ---------------------------------------------------------
+
+#define AT(field) offsetof(ExplorerOptions, field)
+#define CHOICES "auto|off|on"
+
+const Option explorer_options[] = {
+    {"algo", OPTION_CHOICE, AT(algo), "td3", 0, 0, "td3|rnd",
+     "td3 learns the task's reward, rnd seeks what it has not seen"},
+    {"hidden", OPTION_INT, AT(hidden), "0", 0, 4096, NULL,
+     "width of the networks; 0: td3 512, rnd 1024"},
+    {"batch", OPTION_INT, AT(batch), "0", 0, 65536, NULL,
+     "transitions an update; 0: td3 512, rnd 1024"},
+    {"nstep", OPTION_INT, AT(nstep), "3", 1, 100, NULL, "steps of the returns learned from"},
+    {"gamma", OPTION_REAL, AT(gamma), "0.99", 0, 1, NULL, "discount"},
+    {"lr", OPTION_REAL, AT(lr), "0", 0, 10, NULL, "Adam's learning rate; 0: td3 3e-4, rnd 1e-4"},
+    {"tau", OPTION_REAL, AT(tau), "0.01", 0, 1, NULL, "share of the new in the targets"},
+    {"critics", OPTION_INT, AT(critics), "2", 1, 8, NULL, "critics whose minimum is the target"},
+    {"delay", OPTION_INT, AT(delay), "0", 0, 100, NULL,
+     "updates of the critics for one of policy and targets; 0: td3 2, rnd 1"},
+    {"sigma", OPTION_REAL, AT(sigma), "0.2", 0, 10, NULL, "noise of the actions taken"},
+    {"target-sigma", OPTION_REAL, AT(target_sigma), "0.2", 0, 10, NULL,
+     "noise of the actions in the targets"},
+    {"noise-clip", OPTION_REAL, AT(noise_clip), "0", 0, 10, NULL,
+     "largest noise in the targets; 0: td3 0.5, rnd 0.3"},
+    {"random-steps", OPTION_INT, AT(random_steps), "5000", 0, 1e12, NULL,
+     "uniform actions at first, of each task"},
+    {"replay", OPTION_INT, AT(replay), "1M", 1, 1e10, NULL,
+     "transitions of each task kept to learn from"},
+    {"obs-norm", OPTION_CHOICE, AT(obs_norm), "auto", 0, 0, CHOICES,
+     "observations by mean and deviation of those learned from; auto: td3 on, rnd off"},
+    {"policy-norm", OPTION_CHOICE, AT(policy_norm), "auto", 0, 0, CHOICES,
+     "layer norm before the policy's last layer too; auto: td3 on, rnd off"},
+    {"rnd-dim", OPTION_INT, AT(rnd_dim), "512", 1, 4096, NULL, "outputs of rnd's random network"},
+    {"device", OPTION_TEXT, AT(device), "auto", 0, 0, NULL, "auto, cpu, cuda or cuda:n"},
+    {"precision", OPTION_CHOICE, AT(precision), "auto", 0, 0, "auto|f32|tf32|bf16",
+     "of the products; auto: on a GPU td3 bf16, rnd tf32, on a CPU f32"},
+    {"seed", OPTION_INT, AT(seed), "0", 0, INFINITY, NULL, "seed of every random draw"},
+    {"threads", OPTION_INT, AT(threads), "0", 0, 1024, NULL, "CPU threads; 0: one a core"},
+    {0},
+};
+
+static void complete(ExplorerOptions *o) {
+  int rnd = o->algo == EXPLORER_RND;
+  if (!o->hidden) o->hidden = rnd ? 1024 : 512;
+  if (!o->batch) o->batch = rnd ? 1024 : 512;
+  if (!o->delay) o->delay = rnd ? 1 : 2;
+  if (o->lr == 0) o->lr = rnd ? 1e-4 : 3e-4;
+  if (o->noise_clip == 0) o->noise_clip = rnd ? 0.3 : 0.5;
+  if (o->obs_norm == CHOICE_AUTO) o->obs_norm = rnd ? CHOICE_OFF : CHOICE_ON;
+  if (o->policy_norm == CHOICE_AUTO) o->policy_norm = rnd ? CHOICE_OFF : CHOICE_ON;
+}
+
+// ------------------------------- networks --------------------------------------------------------
+
+static void define_networks(bfm_explorer *e) {
+  const ExplorerOptions *o = &e->options;
+  Net common = {.replicas = e->T, .body = 1, .heads = 1, .blocks = 1, .hidden = o->hidden,
+                .feat = o->hidden};
+
+  Net *q = &e->net[XNET_Q], *pi = &e->net[XNET_PI];
+  *q = common;
+  q->name = "Q", q->branch[0] = "sa", q->in[0] = e->obs_dim + e->act_dim, q->out = 1;
+  q->body = q->heads = e->M, q->feat_norm = 1;
+
+  *pi = common;
+  pi->name = "pi", pi->branch[0] = "s", pi->in[0] = e->obs_dim;
+  pi->out = e->act_dim, pi->pad_out = 1, pi->feat_norm = o->policy_norm == CHOICE_ON;
+
+  if (o->algo != EXPLORER_RND) return;
+  Net *predictor = &e->net[XNET_PREDICTOR], *random = &e->net[XNET_RANDOM];
+  *predictor = *pi;
+  predictor->name = "predictor", predictor->plain = 1;
+  predictor->out = o->rnd_dim, predictor->pad_out = predictor->feat_norm = 0;
+  *random = *predictor;
+  random->name = "random";
+}
+
+static void place_networks(bfm_explorer *e) {
+  for (int i = 0; i < XNET_COUNT; i++) {
+    if (!e->net[i].name) continue;
+    net_layout(&e->net[i]);
+    e->first[i] = e->count;
+    e->count += (e->net[i].count + 63) / 64 * 64;  // each network starts aligned
+    if (i <= XNET_PI) e->target_count = e->count;
+  }
+}
+
+// ------------------------------- memory ----------------------------------------------------------
+
+static int64_t seen_count(const bfm_explorer *e) {
+  return ((int64_t)e->T * e->E * e->obs_dim + 1) / 2 * 2;  // what follows is aligned to 8 bytes
+}
+
+static void parameter_layout(void *explorer, Arena *arena) {
+  bfm_explorer *e = explorer;
+  int copies = e->ops->type == BF16;
+  int64_t rows = (int64_t)e->T * e->E;
+  e->value = floats(arena, e->count);
+  e->target = floats(arena, e->target_count);
+  e->work = copies ? arena_take(arena, e->count * 2) : e->value;
+  e->target_work = copies ? arena_take(arena, e->target_count * 2) : e->target;
+  if (e->options.obs_norm == CHOICE_ON) e->input_stats = floats(arena, e->T * 2 * e->obs_dim);
+  e->seeds = arena_take(arena, e->T * sizeof *e->seeds);
+  e->seen = arena_take(arena, e->staged_bytes);
+  e->act_step = e->seen ? (int64_t *)(e->seen + seen_count(e)) : NULL;
+  e->noise_act = floats(arena, rows * e->act_dim);
+  e->mu_act = floats(arena, rows * e->act_dim);
+  e->act = floats(arena, rows * e->act_dim);
+  tape_layout(&e->tape_act, &e->net[XNET_PI], e->ops->type, TAPE_INFER, e->T, e->E, arena);
+}
+
+static void batch_layout(const bfm_explorer *e, ExplorerBatch *b, Arena *arena) {
+  int64_t rows = e->T * e->N;
+  b->obs = floats(arena, rows * e->obs_dim);
+  b->act = floats(arena, rows * e->act_dim);
+  b->reward = floats(arena, rows);
+  b->discount = floats(arena, rows);
+  b->next_obs = floats(arena, rows * e->obs_dim);
+  b->noise = floats(arena, rows * e->act_dim);
+  b->mu_next = floats(arena, rows * e->act_dim);
+  b->act_next = floats(arena, rows * e->act_dim);
+  for (int i = XNET_Q; i <= XNET_PI; i++) {
+    tape_layout(&b->slow[i], &e->net[i], e->ops->type, TAPE_INFER, e->T, e->N, arena);
+  }
+}
+
+static void work_layout(void *explorer, Arena *arena) {
+  bfm_explorer *e = explorer;
+  Type type = e->ops->type;
+  int64_t N = e->N, rows = e->T * N;
+  e->grad = arena_take(arena, e->count * type_size(type));
+  e->adam_m = floats(arena, e->count);
+  e->adam_v = floats(arena, e->count);
+  e->step_device = arena_take(arena, sizeof *e->step_device);
+  e->policy_step = arena_take(arena, sizeof *e->policy_step);
+  e->drawn_device = arena_take(arena, sizeof *e->drawn_device);
+  e->slots_device = arena_take(arena, sizeof *e->slots_device);
+  e->loss = floats(arena, e->T * e->loss_count);
+
+  for (int i = 0; i < EXPLORER_AHEAD; i++) batch_layout(e, &e->batch[i], arena);
+  e->ones = floats(arena, rows);
+  e->mu_pi = floats(arena, rows * e->act_dim);
+  e->act_pi = floats(arena, rows * e->act_dim);
+  e->da = floats(arena, rows * e->act_dim);
+  e->dq = floats(arena, rows * e->M);
+  e->dq_pi = floats(arena, rows * e->M);
+  for (int i = XNET_Q; i <= XNET_PI; i++) {
+    tape_layout(&e->tape[i], &e->net[i], type, TAPE_TRAIN, e->T, N, arena);
+  }
+  tape_layout(&e->tape_q_pi, &e->net[XNET_Q], type, TAPE_TRAIN, e->T, N, arena);
+
+  if (e->options.algo != EXPLORER_RND) return;
+  e->obs_stats = floats(arena, e->T * 2 * e->obs_dim);
+  e->error_stats = floats(arena, e->T * 2);
+  e->seen_norm = floats(arena, rows * e->obs_dim);
+  e->bonus = floats(arena, rows);
+  e->df = floats(arena, rows * e->options.rnd_dim);
+  for (int i = XNET_PREDICTOR; i <= XNET_RANDOM; i++) {
+    TapeKind kind = i == XNET_PREDICTOR ? TAPE_TRAIN : TAPE_INFER;
+    tape_layout(&e->tape[i], &e->net[i], type, kind, e->T, N, arena);
+  }
+}
+
+int explorer_upload_counters(bfm_explorer *e) {
+  int64_t policy_steps = e->step / e->options.delay;
+  TRY(e->ops->upload(e->ops, e->step_device, &e->step, sizeof e->step));
+  TRY(e->ops->upload(e->ops, e->drawn_device, &e->step, sizeof e->step));
+  return e->ops->upload(e->ops, e->policy_step, &policy_steps, sizeof policy_steps);
+}
+
+// where parameters, their gradients and targets are; gradients come with the buffers of an update
+static void point_params(bfm_explorer *e) {
+  size_t size = type_size(e->ops->type);
+  for (int i = 0; i < XNET_COUNT; i++) {
+    if (!e->net[i].name) continue;
+    int64_t at = e->first[i];
+    e->online[i] = (NetParams){e->value + at, (char *)e->work + at * size,
+                               e->grad ? (char *)e->grad + at * size : NULL};
+    if (i > XNET_PI) continue;
+    e->slow[i] = (NetParams){e->target + at, (char *)e->target_work + at * size, NULL};
+  }
+}
+
+int explorer_ready(bfm_explorer *e) {
+  if (e->only_acts) {
+    return bfm_fail(BFM_BAD_ARGUMENT,
+                    "this explorer is the policy of a file: it acts, and does not learn");
+  }
+  if (e->work_memory) return BFM_OK;
+  TRY(agent_allocate(e->ops, work_layout, e, &e->work_memory));
+  point_params(e);
+  TRY(agent_upload_ones(e->ops, e->ones, e->T * e->N));
+  return explorer_upload_counters(e);
+}
+
+// ------------------------------- parameters ------------------------------------------------------
+
+static void list_tensors(bfm_explorer *e, int net, const char *suffix, float *base) {
+  e->tensor_count +=
+      agent_list_tensors(&e->net[net], suffix, base + e->first[net], e->tensors + e->tensor_count);
+}
+
+static void list_input_stats(bfm_explorer *e) {
+  int64_t count = 2 * e->obs_dim;
+  if (!e->input_stats) return;
+  NetTensor stats = {.name = "input.stats", .dims = 2, .shape = {2, e->obs_dim}, .count = count,
+                     .stride = count};
+  e->tensors[e->tensor_count++] = (AgentTensor){stats, e->input_stats};
+}
+
+// a policy begins near the middle of its range, as a tanh that is saturated does not learn, and
+// critics near 0: what they say before they have learned is what would saturate it
+static void shrink_last(const bfm_explorer *e, int net, float *values) {
+  const Linear *last = &e->net[net].trunk[0];
+  int64_t count = e->T * last->members * last->rows * last->ld;
+  for (int64_t i = 0; i < count; i++) values[e->first[net] + last->weight + i] *= 0.1f;
+}
+
+// seeds to the device; with `start`, the networks' first parameters
+static int init_parameters(bfm_explorer *e, int start) {
+  float *host = calloc(e->count, sizeof *host);
+  uint64_t *seeds = malloc(e->T * sizeof *seeds);
+  int status = BFM_OK;
+  if (!host || !seeds) {
+    status = bfm_fail(BFM_NO_MEMORY, "out of memory for %ld parameters", (long)e->count);
+  }
+  for (int t = 0; t < e->T && !status; t++) seeds[t] = (uint64_t)e->options.seed + t;
+  for (int i = 0; i < XNET_COUNT && !status && start; i++) {
+    if (e->net[i].name) status = net_init(&e->net[i], seeds, i, host + e->first[i]);
+  }
+  for (int i = XNET_Q; i <= XNET_PI && !status && start; i++) shrink_last(e, i, host);
+  Ops *ops = e->ops;
+  if (!status) status = ops->upload(ops, e->seeds, seeds, e->T * sizeof *seeds);
+  if (!status) status = ops->upload(ops, e->value, host, e->count * sizeof *host);
+  if (!status) status = ops->upload(ops, e->target, host, e->target_count * sizeof *host);
+  free(host);
+  free(seeds);
+  return status;
+}
+
+void explorer_refresh_copies(bfm_explorer *e) {
+  Ops *ops = e->ops;
+  if (ops->type == F32) return;
+  ops->masked_copy(ops, &(MaskedCopy){.out = e->work, .in = e->value, .count = e->count});
+  ops->masked_copy(ops,
+                   &(MaskedCopy){.out = e->target_work, .in = e->target, .count = e->target_count});
+}
+
+// ------------------------------- making and freeing ----------------------------------------------
+
+static int setup(bfm_explorer *e, int start) {
+  Precision best = e->options.algo == EXPLORER_RND ? PRECISION_TF32 : PRECISION_BF16;
+  TRY(config_open(&e->ops, e->options.device, e->options.precision, best, e->options.threads));
+  define_networks(e);
+  place_networks(e);
+  e->staged_bytes = seen_count(e) * sizeof *e->seen + sizeof *e->act_step;
+  e->staged = calloc(1, e->staged_bytes);
+  if (!e->staged) return bfm_fail(BFM_NO_MEMORY, "out of memory for %d environments", e->T * e->E);
+  TRY(agent_allocate(e->ops, parameter_layout, e, &e->memory));
+  point_params(e);
+  for (int i = 0; i < XNET_COUNT; i++) {
+    if (e->net[i].name) list_tensors(e, i, "", e->value);
+  }
+  for (int i = XNET_Q; i <= XNET_PI; i++) list_tensors(e, i, "_target", e->target);
+  for (int t = 0; t < e->T && e->input_stats; t++) {  // variances, before anything was seen
+    TRY(agent_upload_ones(e->ops, e->input_stats + (2 * t + 1) * e->obs_dim, e->obs_dim));
+  }
+  list_input_stats(e);
+  TRY(init_parameters(e, start));
+  explorer_refresh_copies(e);
+  return e->ops->sync(e->ops);
+}
+
+int explorer_new(bfm_explorer **out, int64_t obs_dim, int64_t act_dim, int tasks, int envs,
+                 const ExplorerOptions *options, int start) {
+  *out = NULL;
+  TRY(agent_check_size("obs_dim", obs_dim, OBS_MOST));
+  TRY(agent_check_size("act_dim", act_dim, ACT_MOST));
+  TRY(agent_check_size("tasks", tasks, TASKS_MOST));
+  TRY(agent_check_size("envs", envs, ENVS_MOST));
+  bfm_explorer *e = calloc(1, sizeof *e);
+  if (!e) return bfm_fail(BFM_NO_MEMORY, "out of memory for an explorer");
+  e->options = *options;
+  complete(&e->options);
+  e->obs_dim = obs_dim;
+  e->act_dim = act_dim;
+  e->row = 2 * obs_dim + act_dim + 3;
+  e->T = tasks;
+  e->E = envs;
+  e->M = (int)e->options.critics;
+  e->N = e->options.batch;
+  e->capacity = (e->options.replay + envs - 1) / envs;
+  e->loss_count = e->options.algo == EXPLORER_RND ? EXPLORER_LOSSES : LOSS_RND;
+  int status = e->capacity * envs >= INT32_MAX
+                   ? bfm_fail(BFM_BAD_ARGUMENT, "replay must be below %d, not %ld", INT32_MAX,
+                              (long)e->options.replay)
+                   : setup(e, start);
+  if (status) {
+    bfm_explorer_free(e);
+    return status;
+  }
+  *out = e;
+  return BFM_OK;
+}
+
+int bfm_explorer_new(bfm_explorer **out, int64_t obs_dim, int64_t act_dim, int tasks, int envs,
+                     const char *options) {
+  NEED("explorer", out);
+  ExplorerOptions o;
+  *out = NULL;
+  TRY(options_default(explorer_options, &o));
+  if (options) TRY(options_from_json(explorer_options, &o, options));
+  return explorer_new(out, obs_dim, act_dim, tasks, envs, &o, 1);
+}
+
+void bfm_explorer_free(bfm_explorer *e) {
+  if (!e) return;
+  Ops *ops = e->ops;
+  if (ops) {
+    for (int i = 0; i < 2; i++) {
+      if (e->act_graph[i]) ops->forget(ops, e->act_graph[i]);
+    }
+    if (e->round_graph) ops->forget(ops, e->round_graph);
+    if (e->ring) ops->release(ops, e->ring);
+    if (e->work_memory) ops->release(ops, e->work_memory);
+    if (e->memory) ops->release(ops, e->memory);
+    ops->close(ops);
+  }
+  free(e->staged);
+  free(e);
+}
+
+// ------------------------------- looking inside --------------------------------------------------
+
+const ExplorerOptions *explorer_options_of(const bfm_explorer *e) { return &e->options; }
+int64_t bfm_explorer_row(const bfm_explorer *e) { return e->row; }
+int64_t bfm_explorer_step(const bfm_explorer *e) { return e->step; }
+int bfm_explorer_tensor_count(const bfm_explorer *e) { return e->tensor_count; }
+
+void bfm_explorer_get_sizes(const bfm_explorer *e, bfm_explorer_sizes *sizes) {
+  *sizes = (bfm_explorer_sizes){.obs_dim = e->obs_dim, .act_dim = e->act_dim, .batch = e->N,
+                                .tasks = e->T, .envs = e->E};
+}
+
+int bfm_explorer_tensor_info(const bfm_explorer *e, int index, const char **name, int *dims,
+                             int64_t shape[4]) {
+  NEED("explorer, name, dims, shape", e, name, dims, shape);
+  if (index < 0 || index >= e->tensor_count) {
+    return bfm_fail(BFM_BAD_ARGUMENT, "tensor %d of %d", index, e->tensor_count);
+  }
+  const NetTensor *t = &e->tensors[index].tensor;
+  *name = t->name;
+  *dims = t->dims;
+  for (int i = 0; i < t->dims; i++) shape[i] = t->shape[i];
+  return BFM_OK;
+}
+
+static int find_tensor(const bfm_explorer *e, int task, const char *name, int64_t count,
+                       const AgentTensor **tensor) {
+  *tensor = NULL;
+  if (task < 0 || task >= e->T) {
+    return bfm_fail(BFM_BAD_ARGUMENT, "task %d of an explorer with %d", task, e->T);
+  }
+  for (int i = 0; i < e->tensor_count; i++) {
+    const NetTensor *t = &e->tensors[i].tensor;
+    if (strcmp(t->name, name)) continue;
+    *tensor = &e->tensors[i];
+    if (t->count == count) return BFM_OK;
+    return bfm_fail(BFM_BAD_ARGUMENT, "tensor %s has %ld values, not %ld", name, (long)t->count,
+                    (long)count);
+  }
+  return bfm_fail(BFM_BAD_ARGUMENT, "no tensor named \"%s\" in this explorer", name);
+}
+
+int bfm_explorer_get_tensor(bfm_explorer *e, int task, const char *name, float *out,
+                            int64_t count) {
+  NEED("explorer, name, out", e, name, out);
+  const AgentTensor *t;
+  TRY(find_tensor(e, task, name, count, &t));
+  return padding_download(e->ops, t->tensor.padding, out, agent_tensor_at(t, task), count);
+}
+
+int bfm_explorer_set_tensor(bfm_explorer *e, int task, const char *name, const float *values,
+                            int64_t count) {
+  NEED("explorer, name", e, name);
+  const AgentTensor *t;
+  TRY(find_tensor(e, task, name, count, &t));
+  TRY(agent_check_finite(values, 1, count, name));
+  TRY(padding_upload(e->ops, t->tensor.padding, agent_tensor_at(t, task), values, count));
+  explorer_refresh_copies(e);
+  return e->ops->sync(e->ops);
+}
+
+// ------------------------------- acting ----------------------------------------------------------
+
+static void act_body(bfm_explorer *e, int explore) {
+  Ops *ops = e->ops;
+  const Tape *tape = &e->tape_act;
+  if (explore) {
+    ops->draw_normal(ops, &(Draw){.out = e->noise_act, .seeds = e->seeds, .step = e->act_step,
+                                  .stream = STREAM_EXPLORE, .replicas = e->T,
+                                  .count = e->E * e->act_dim});
+  }
+  explorer_normalize(e, e->seen, e->E, NULL);
+  ops->pack(ops, &(Pack){.out = tape->in[0], .ld = tape->ld_in[0], .a = e->seen,
+                         .a_cols = e->obs_dim, .groups = e->T, .copies = 1, .rows = e->E,
+                         .row_stride = e->E});
+  net_forward(ops, &e->net[XNET_PI], e->online[XNET_PI], tape, (Pass){.rows = e->E});
+  ops->policy_action(ops, &(PolicyAction){.mu = e->mu_act, .x = tape->out, .act = e->act,
+                                          .noise = explore ? e->noise_act : NULL, .groups = e->T,
+                                          .rows = e->E, .row_stride = e->E, .act_dim = e->act_dim,
+                                          .ld = tape->ld_out, .sigma = (float)e->options.sigma,
+                                          .noise_clip = INFINITY});
+}
+
+static void act_mean(void *explorer) { act_body(explorer, 0); }
+static void act_explore(void *explorer) { act_body(explorer, 1); }
+
+int bfm_explorer_act(bfm_explorer *e, const float *obs, int explore, uint64_t step, float *act) {
+  NEED("explorer, act", e, act);
+  Ops *ops = e->ops;
+  int64_t rows = (int64_t)e->T * e->E, count = e->E * e->act_dim;
+  explore = explore != 0;
+  if (explore && step < (uint64_t)e->options.random_steps / e->E) {
+    for (int t = 0; t < e->T; t++) {
+      float *to = act + t * count;
+      bfm_random_uniform((uint64_t)e->options.seed + t, STREAM_EXPLORE, step, count, to);
+      for (int64_t i = 0; i < count; i++) to[i] = 2 * to[i] - 1;
+    }
+    return BFM_OK;
+  }
+  TRY(agent_check_finite(obs, rows, e->obs_dim, "obs"));
+  memcpy(e->staged, obs, rows * e->obs_dim * sizeof *obs);
+  memcpy(e->staged + seen_count(e) * sizeof *obs, &step, sizeof step);
+  TRY(ops->upload(ops, e->seen, e->staged, e->staged_bytes));
+  OpsGraph **graph = &e->act_graph[explore];
+  if (!*graph) TRY(ops->record(ops, graph, explore ? act_explore : act_mean, e));
+  TRY(ops->replay(ops, *graph, 1));
+  TRY(ops->download(ops, act, e->act, rows * e->act_dim * sizeof *act));
+  return ops->sync(ops);
+}
+
+// ------------------------------- learning --------------------------------------------------------
+
+int bfm_explorer_add(bfm_explorer *e, const float *rows) {
+  NEED("explorer", e);
+  Ops *ops = e->ops;
+  int64_t slot = (int64_t)e->T * e->E * e->row;
+  TRY(explorer_ready(e));
+  TRY(agent_check_finite(rows, (int64_t)e->T * e->E, e->row, "rows"));
+  if (!e->ring) {
+    void *ring;
+    TRY(ops->alloc(ops, &ring, e->capacity * slot * sizeof *rows));
+    e->ring = ring;
+  }
+  TRY(ops->upload(ops, e->ring + e->slots % e->capacity * slot, rows, slot * sizeof *rows));
+  ops->increment(ops, e->slots_device);
+  e->slots++;
+  return BFM_OK;
+}
+
+// delay updates, the last one with the policy
+static void round_body(void *explorer) {
+  bfm_explorer *e = explorer;
+  explorer_learn(e, 0, e->options.delay, 1);
+}
+
+int bfm_explorer_update(bfm_explorer *e, int64_t updates) {
+  NEED("explorer", e);
+  Ops *ops = e->ops;
+  int64_t delay = e->options.delay;
+  TRY(explorer_ready(e));
+  if (updates < 0) {
+    return bfm_fail(BFM_BAD_ARGUMENT, "updates must be 0 or more, not %ld", (long)updates);
+  }
+  if (!e->slots) {
+    return bfm_fail(BFM_BAD_ARGUMENT, "no transitions to learn from: bfm_explorer_add first");
+  }
+  if (!e->round_graph) TRY(ops->record(ops, &e->round_graph, round_body, e));
+  while (updates > 0) {
+    int64_t rounds = e->step % delay ? 0 : updates / delay, done = rounds ? rounds * delay : 1;
+    if (rounds) TRY(ops->replay(ops, e->round_graph, rounds));
+    else explorer_learn(e, e->step, 1, 1);
+    e->step += done;
+    updates -= done;
+  }
+  return BFM_OK;
+}
+
+static int upload(bfm_explorer *e, float *to, const float *from, int64_t cols, const char *what) {
+  int64_t rows = e->T * e->N;
+  if (!from) return bfm_fail(BFM_BAD_ARGUMENT, "a batch needs %s", what);
+  TRY(agent_check_finite(from, rows, cols, what));
+  return e->ops->upload(e->ops, to, from, rows * cols * sizeof *to);
+}
+
+int bfm_explorer_learn(bfm_explorer *e, const bfm_explorer_batch *batch) {
+  NEED("explorer, batch", e, batch);
+  ExplorerBatch *b = &e->batch[e->step % EXPLORER_AHEAD];
+  TRY(explorer_ready(e));
+  TRY(upload(e, b->obs, batch->obs, e->obs_dim, "obs"));
+  TRY(upload(e, b->act, batch->act, e->act_dim, "act"));
+  TRY(upload(e, b->reward, batch->reward, 1, "reward"));
+  TRY(upload(e, b->discount, batch->discount, 1, "discount"));
+  TRY(upload(e, b->next_obs, batch->next_obs, e->obs_dim, "next_obs"));
+  if (batch->noise) TRY(upload(e, b->noise, batch->noise, e->act_dim, "noise"));
+  else explorer_draw_noise(e, b);
+  explorer_learn(e, e->step, 1, 0);
+  e->step++;
+  return e->ops->sync(e->ops);
+}
+
+// ------------------------------- losses ----------------------------------------------------------
+
+static const char *const loss_names[] = {"critic", "actor", "q", "rnd", "bonus"};
+
+int bfm_explorer_loss_count(const bfm_explorer *e) { return e->loss_count; }
+
+const char *bfm_explorer_loss_name(const bfm_explorer *e, int index) {
+  return index >= 0 && index < e->loss_count ? loss_names[index] : NULL;
+}
+
+int bfm_explorer_losses(bfm_explorer *e, float *out) {
+  NEED("explorer, losses", e, out);
+  TRY(explorer_ready(e));
+  int64_t n = e->M * e->N;
+  float *q = malloc(e->T * n * sizeof *q);
+  if (!q) return bfm_fail(BFM_NO_MEMORY, "out of memory for %ld values", (long)(e->T * n));
+  int status = e->ops->download(e->ops, q, e->tape[XNET_Q].out, e->T * n * sizeof *q);
+  if (!status) status = e->ops->download(e->ops, out, e->loss, e->T * e->loss_count * sizeof *out);
+  if (!status) status = e->ops->sync(e->ops);
+  for (int t = 0; t < e->T && !status; t++) {
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++) sum += q[t * n + i];
+    out[t * e->loss_count + LOSS_Q] = (float)(sum / n);
+  }
+  free(q);
+  TRY(status);
+  for (int i = 0; i < e->T * e->loss_count; i++) {
+    if (isfinite(out[i])) continue;
+    return bfm_fail(BFM_DIVERGED, "%s of task %d is %s after update %ld",
+                    loss_names[i % e->loss_count], i / e->loss_count,
+                    isnan(out[i]) ? "NaN" : "infinite", (long)e->step);
+  }
+  return BFM_OK;
+}

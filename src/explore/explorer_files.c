@@ -1,0 +1,145 @@
+// Explorers in files, safetensors with the options in the metadata. A policy is what one task's
+// explorer acts by; a state is all that is learned of all tasks, but not the transitions: whoever
+// goes on adds them again and gets the bits of the run that never stopped.
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "nets/checkpoint.h"
+#include "explore/explorer.h"
+
+enum { POLICY, STATE };
+
+static const char *const kinds[] = {"policy", "explorer"};
+
+#define MAX_ENTRIES (3 * EXPLORER_TENSORS + 2)
+
+static int is_of(const NetTensor *t, const char *net) {
+  return !strncmp(t->name, net, strlen(net));
+}
+
+// all that a file of this kind holds; returns how many
+static int list_entries(const bfm_explorer *e, int kind, int task, Entry *entries) {
+  int n = 0;
+  for (int i = 0; i < e->tensor_count; i++) {
+    const NetTensor *t = &e->tensors[i].tensor;
+    float *at = e->tensors[i].at;
+    if (kind == POLICY) {
+      if (is_of(t, "pi.") || is_of(t, "input.")) {
+        checkpoint_add(entries, &n, 0, "", t, at + task * t->stride);
+      }
+      continue;
+    }
+    checkpoint_add(entries, &n, e->T, "", t, at);
+    // not optimized
+    if (strstr(t->name, "_target.") || is_of(t, "random.") || is_of(t, "input.")) continue;
+    checkpoint_add(entries, &n, e->T, "adam_m.", t, e->adam_m + (at - e->value));
+    checkpoint_add(entries, &n, e->T, "adam_v.", t, e->adam_v + (at - e->value));
+  }
+  if (kind == STATE && e->options.algo == EXPLORER_RND) {
+    entries[n++] = (Entry){.tensor = {.name = "stats.obs", .type = TENSOR_F32, .dims = 3,
+                                      .shape = {e->T, 2, e->obs_dim}},
+                           .at = e->obs_stats};
+    entries[n++] = (Entry){.tensor = {.name = "stats.error", .type = TENSOR_F32, .dims = 2,
+                                      .shape = {e->T, 2}},
+                           .at = e->error_stats};
+  }
+  return n;
+}
+
+// ------------------------------- writing ---------------------------------------------------------
+
+static int save(bfm_explorer *e, int kind, int task, const char *env, const char *name,
+                const char *path) {
+  Entry *entries = malloc(MAX_ENTRIES * sizeof *entries);
+  if (!entries) return bfm_fail(BFM_NO_MEMORY, "out of memory for %s", path);
+  ExplorerOptions options = e->options;
+  if (kind == POLICY) snprintf(options.device, sizeof options.device, "auto");
+  Head head = {.kind = kinds[kind], .table = explorer_options, .config = &options, .env = env,
+               .task = name,
+               .counts = {{"obs_dim", e->obs_dim},
+                          {"act_dim", e->act_dim},
+                          {"tasks", kind == POLICY ? 1 : e->T},
+                          {"envs", e->E},
+                          {"step", e->step}}};
+  int count = list_entries(e, kind, task, entries);
+  int status = checkpoint_write(e->ops, &head, entries, count, 0, path);
+  free(entries);
+  return status;
+}
+
+int bfm_explorer_save_model(bfm_explorer *e, int task, const char *env, const char *name,
+                            const char *path) {
+  NEED("explorer", e);
+  if (task < 0 || task >= e->T) {
+    return bfm_fail(BFM_BAD_ARGUMENT, "task %d of an explorer with %d", task, e->T);
+  }
+  return save(e, POLICY, task, env, name, path);
+}
+
+int explorer_save_state(bfm_explorer *e, const char *env, const char *tasks, const char *path) {
+  TRY(explorer_ready(e));
+  return save(e, STATE, 0, env, tasks, path);
+}
+
+int bfm_explorer_save_state(bfm_explorer *e, const char *path) {
+  NEED("explorer", e);
+  return explorer_save_state(e, NULL, NULL, path);
+}
+
+// ------------------------------- reading ---------------------------------------------------------
+
+static int restore(bfm_explorer *e, const SafeTensors *file, int kind, int64_t step) {
+  if (kind == STATE) TRY(explorer_ready(e));
+  Entry *entries = malloc(MAX_ENTRIES * sizeof *entries);
+  if (!entries) return bfm_fail(BFM_NO_MEMORY, "out of memory for an explorer");
+  int count = list_entries(e, kind, 0, entries);
+  int status = checkpoint_read(e->ops, file, entries, count, 0);
+  free(entries);
+  TRY(status);
+  e->step = step;
+  e->only_acts = kind == POLICY;
+  if (kind == STATE) TRY(explorer_upload_counters(e));
+  explorer_refresh_copies(e);
+  return e->ops->sync(e->ops);
+}
+
+static ExplorerChoice choice_of(const SafeTensors *file, const char *tensor) {
+  return safetensors_find(file, tensor) ? CHOICE_ON : CHOICE_OFF;
+}
+
+static int load(bfm_explorer **out, const SafeTensors *file, int envs, const char *options) {
+  const char *what = safetensors_metadata(file, "bfm");
+  int kind = what && !strcmp(what, kinds[POLICY]) ? POLICY : STATE;
+  if (!what || strcmp(what, kinds[kind])) {
+    return bfm_fail(BFM_BAD_FILE, "not an explorer's policy or state%s%.64s",
+                    what ? ", but of the kind " : "", what ? what : "");
+  }
+  int64_t obs_dim, act_dim, tasks, saved_envs, step;
+  TRY(checkpoint_count(file, "obs_dim", 1, OBS_MOST, &obs_dim));
+  TRY(checkpoint_count(file, "act_dim", 1, ACT_MOST, &act_dim));
+  TRY(checkpoint_count(file, "tasks", 1, kind == POLICY ? 1 : TASKS_MOST, &tasks));
+  TRY(checkpoint_count(file, "envs", 1, ENVS_MOST, &saved_envs));
+  TRY(checkpoint_count(file, "step", 0, INT64_MAX, &step));
+  ExplorerOptions o;
+  TRY(checkpoint_config(file, explorer_options, &o, options));
+  // what is not said is what the tensors are of; files of earlier versions say nothing
+  if (o.obs_norm == CHOICE_AUTO) o.obs_norm = choice_of(file, "input.stats");
+  if (o.policy_norm == CHOICE_AUTO) o.policy_norm = choice_of(file, "pi.s.out.norm.weight");
+  TRY(explorer_new(out, obs_dim, act_dim, (int)tasks, envs ? envs : (int)saved_envs, &o, 0));
+  return restore(*out, file, kind, step);
+}
+
+int bfm_explorer_load(bfm_explorer **out, const char *path, int envs, const char *options) {
+  NEED("explorer", out);
+  *out = NULL;
+  SafeTensors *file;
+  TRY(safetensors_open(&file, path));
+  int status = load(out, file, envs, options);
+  safetensors_close(file);
+  if (!status) return BFM_OK;
+  bfm_explorer_free(*out);
+  *out = NULL;
+  return bfm_fail_prefix(status, "%s: ", path);
+}

@@ -1,0 +1,200 @@
+// One update of an explorer: TD3, twin critics with a target of their minimum, a policy and targets
+// that follow every delay-th update.
+//
+//   y = R + γⁿ·min_m Q⁻_m(s', a'),  a' = clip(π⁻(s') + clip(σ·noise))
+//   Q_m:  ½·mean (Q_m(s, a) − y)², summed over m        π: −mean min_m Q_m(s, π(s))
+//
+// A critic is an F of length 1 with z = 1, so the losses are those of ψ and of the TD3 actor.
+// The targets change with the policy only: until then those of the next batch are computed beside
+// an update.
+
+#include "explore/explorer.h"
+
+// lanes: targets of two batches, drawing, what can be done beside them, and beside a chain of
+// gradients
+enum { LANE_MAIN, LANE_TARGET, LANE_DRAW = LANE_TARGET + EXPLORER_AHEAD, LANE_RND, LANE_PI, SIDE };
+
+void explorer_normalize(bfm_explorer *e, float *obs, int64_t rows, const int64_t *step) {
+  if (!e->input_stats) return;
+  e->ops->running_norm(e->ops, &(RunningNorm){.out = obs, .in = obs, .stats = e->input_stats,
+                                              .step = step, .replicas = e->T, .rows = rows,
+                                              .cols = e->obs_dim, .clip = EXPLORER_CLIP});
+}
+
+static Pack input(const bfm_explorer *e, int net, const Tape *tape, const float *obs,
+                  const float *act) {
+  return (Pack){.out = tape->in[0], .ld = tape->ld_in[0], .a = obs, .a_cols = e->obs_dim, .b = act,
+                .b_cols = act ? e->act_dim : 0, .groups = e->T, .copies = e->net[net].body,
+                .rows = e->N, .row_stride = e->N};
+}
+
+static void forward(bfm_explorer *e, int net, NetParams params, const Tape *tape, const float *obs,
+                    const float *act) {
+  Pack in = input(e, net, tape, obs, act);
+  e->ops->pack(e->ops, &in);
+  net_forward(e->ops, &e->net[net], params, tape, (Pass){.rows = e->N});
+}
+
+static void policy_action(bfm_explorer *e, const Tape *tape, float *mu, float *act,
+                          const float *noise) {
+  const ExplorerOptions *o = &e->options;
+  e->ops->policy_action(e->ops, &(PolicyAction){.mu = mu, .x = tape->out, .act = act,
+                                                .noise = noise, .groups = e->T, .rows = e->N,
+                                                .row_stride = e->N, .act_dim = e->act_dim,
+                                                .ld = tape->ld_out, .sigma = (float)o->target_sigma,
+                                                .noise_clip = (float)o->noise_clip});
+}
+
+void explorer_adam(bfm_explorer *e, int net, const int64_t *step, int slow) {
+  Ops *ops = e->ops;
+  int64_t first = e->first[net], at = first * (int64_t)type_size(ops->type);
+  int copies = ops->type != F32;
+  ops->adam(ops, &(Adam){.param = e->value + first, .m = e->adam_m + first, .v = e->adam_v + first,
+                         .grad = (char *)e->grad + at, .copy = copies ? (char *)e->work + at : NULL,
+                         .target = slow ? e->target + first : NULL,
+                         .target_copy = slow && copies ? (char *)e->target_work + at : NULL,
+                         .step = step, .count = e->net[net].count, .lr = (float)e->options.lr,
+                         .beta1 = 0.9f, .beta2 = 0.999f, .epsilon = 1e-8f,
+                         .tau = (float)e->options.tau});
+}
+
+static void critic_loss(bfm_explorer *e, const ExplorerBatch *b) {
+  const float *reward = e->options.algo == EXPLORER_RND ? e->bonus : b->reward;
+  e->ops->psi_loss(e->ops, &(PsiLoss){.dpsi = e->dq, .q = e->tape[XNET_Q].out,
+                                      .q_target = b->slow[XNET_Q].out, .phi_z = reward,
+                                      .z = e->ones, .discount = b->discount, .gamma = 1,
+                                      .loss = e->loss + LOSS_CRITIC, .loss_stride = e->loss_count,
+                                      .replicas = e->T, .members = e->M, .rows = e->N,
+                                      .q_stride = e->N, .dpsi_stride = e->N, .d = 1,
+                                      .min_target = 1});
+}
+
+// back through the critics, whose parameters get no gradient from here, to the policy
+static void policy_backward(bfm_explorer *e) {
+  Ops *ops = e->ops;
+  const Tape *tape = &e->tape_q_pi;
+  ops->td3_loss(ops, &(Td3Loss){.df = e->dq_pi, .q_pi = tape->out, .z = e->ones,
+                                .loss = e->loss + LOSS_ACTOR, .loss_stride = e->loss_count,
+                                .replicas = e->T, .members = e->M, .rows = e->N, .q_stride = e->N,
+                                .df_stride = e->N, .d = 1});
+  NetParams frozen = e->online[XNET_Q];
+  frozen.grad = NULL;
+  net_backward(ops, &e->net[XNET_Q], frozen, tape, e->dq_pi, (Pass){.rows = e->N}, 1);
+  ops->td3_action_grad(ops, &(Td3ActionGrad){.dx = e->da, .dxa = tape->din, .mu = e->mu_pi,
+                                             .replicas = e->T, .copies = e->net[XNET_Q].body,
+                                             .rows = e->N, .row_stride = e->N, .ld = tape->ld_in[0],
+                                             .obs_dim = e->obs_dim, .act_dim = e->act_dim,
+                                             .mu_stride = e->N});
+  net_backward(ops, &e->net[XNET_PI], e->online[XNET_PI], &e->tape[XNET_PI], e->da,
+               (Pass){.rows = e->N, .side = SIDE}, 0);
+}
+
+// ------------------------------- a batch and its targets -----------------------------------------
+
+void explorer_draw_noise(bfm_explorer *e, ExplorerBatch *b) {
+  e->ops->draw_normal(e->ops, &(Draw){.out = b->noise, .seeds = e->seeds, .step = e->drawn_device,
+                                      .stream = STREAM_NOISE_NEXT, .replicas = e->T,
+                                      .count = e->N * e->act_dim});
+}
+
+static void sample(bfm_explorer *e, ExplorerBatch *b) {
+  Ops *ops = e->ops;
+  ops->replay_sample(ops, &(ReplaySample){.obs = b->obs, .act = b->act, .reward = b->reward,
+                                          .discount = b->discount, .next_obs = b->next_obs,
+                                          .ring = e->ring, .slots = e->slots_device,
+                                          .seeds = e->seeds, .step = e->drawn_device,
+                                          .stream = STREAM_BATCH, .replicas = e->T, .rows = e->N,
+                                          .envs = e->E, .capacity = e->capacity,
+                                          .obs_dim = e->obs_dim, .act_dim = e->act_dim,
+                                          .nstep = e->options.nstep,
+                                          .gamma = (float)e->options.gamma});
+}
+
+// a' and Q⁻(s', a')
+static void targets(bfm_explorer *e, ExplorerBatch *b) {
+  forward(e, XNET_PI, e->slow[XNET_PI], &b->slow[XNET_PI], b->next_obs, NULL);
+  policy_action(e, &b->slow[XNET_PI], b->mu_next, b->act_next, b->noise);
+  forward(e, XNET_Q, e->slow[XNET_Q], &b->slow[XNET_Q], b->next_obs, b->act_next);
+}
+
+// after it LANE_DRAW has the batch of an update, and a lane of the batch's own its targets
+static void begin(bfm_explorer *e, int64_t step, int draw) {
+  Ops *ops = e->ops;
+  ExplorerBatch *b = &e->batch[step % EXPLORER_AHEAD];
+  int lane = LANE_TARGET + (int)(step % EXPLORER_AHEAD);
+  ops->fork(ops, LANE_DRAW);
+  ops->lane(ops, LANE_DRAW);
+  if (draw) {
+    ops->fork(ops, lane);
+    ops->lane(ops, lane);
+    explorer_draw_noise(e, b);
+    ops->lane(ops, LANE_DRAW);
+    sample(e, b);
+    ops->join(ops, lane);
+  }
+  explorer_normalize(e, b->obs, e->N, e->drawn_device);
+  explorer_normalize(e, b->next_obs, e->N, NULL);
+  ops->increment(ops, e->drawn_device);
+  ops->fork(ops, lane);
+  ops->lane(ops, lane);
+  targets(e, b);
+  ops->lane(ops, LANE_MAIN);
+}
+
+// ------------------------------- updates ---------------------------------------------------------
+
+static void update(bfm_explorer *e, int64_t step, int with_policy) {
+  Ops *ops = e->ops;
+  const ExplorerBatch *b = &e->batch[step % EXPLORER_AHEAD];
+  int rnd = e->options.algo == EXPLORER_RND;
+
+  // the bonus, π(s) and Q(s, a) beside the targets
+  if (rnd) {
+    ops->fork(ops, LANE_RND);
+    ops->lane(ops, LANE_RND);
+    rnd_bonus(e, b);
+    ops->lane(ops, LANE_MAIN);
+  }
+  if (with_policy) {
+    ops->fork(ops, LANE_PI);
+    ops->lane(ops, LANE_PI);
+    forward(e, XNET_PI, e->online[XNET_PI], &e->tape[XNET_PI], b->obs, NULL);
+    policy_action(e, &e->tape[XNET_PI], e->mu_pi, e->act_pi, NULL);
+    ops->lane(ops, LANE_MAIN);
+  }
+  forward(e, XNET_Q, e->online[XNET_Q], &e->tape[XNET_Q], b->obs, b->act);
+
+  // the critics
+  ops->join(ops, LANE_TARGET + (int)(step % EXPLORER_AHEAD));
+  if (rnd) {
+    ops->join(ops, LANE_RND);
+    ops->lane(ops, LANE_RND);
+    rnd_learn(e);
+    ops->lane(ops, LANE_MAIN);
+  }
+  critic_loss(e, b);
+  net_backward(ops, &e->net[XNET_Q], e->online[XNET_Q], &e->tape[XNET_Q], e->dq,
+               (Pass){.rows = e->N, .side = SIDE}, 0);
+  explorer_adam(e, XNET_Q, e->step_device, with_policy);
+
+  // the policy, by the new critics
+  if (with_policy) {
+    ops->join(ops, LANE_PI);
+    forward(e, XNET_Q, e->online[XNET_Q], &e->tape_q_pi, b->obs, e->act_pi);
+    policy_backward(e);
+    explorer_adam(e, XNET_PI, e->policy_step, 1);
+    ops->increment(ops, e->policy_step);
+  }
+  if (rnd) ops->join(ops, LANE_RND);
+  ops->increment(ops, e->step_device);
+}
+
+void explorer_learn(bfm_explorer *e, int64_t first, int64_t updates, int draw) {
+  int64_t end = first + updates;
+  begin(e, first, draw);
+  for (int64_t step = first; step < end; step++) {
+    e->ops->join(e->ops, LANE_DRAW);
+    if (step + 1 < end) begin(e, step + 1, draw);
+    update(e, step, (step + 1) % e->options.delay == 0);
+  }
+}

@@ -1,0 +1,174 @@
+// Tensors on their way between a device and a file. A file's values are gathered on the host, where
+// they may become half as many bytes, and are written in one go.
+
+#include "nets/checkpoint.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/agent.h"
+#include "core/bf16.h"
+
+void checkpoint_add(Entry *entries, int *count, int64_t axis, const char *prefix,
+                    const NetTensor *t, float *at) {
+  Entry *e = &entries[(*count)++];
+  *e = (Entry){{.type = TENSOR_F32}, at, t->padding};
+  snprintf(e->tensor.name, sizeof e->tensor.name, "%s%s", prefix, t->name);
+  if (axis) e->tensor.shape[e->tensor.dims++] = axis;
+  for (int i = 0; i < t->dims; i++) e->tensor.shape[e->tensor.dims++] = t->shape[i];
+}
+
+// ------------------------------- writing ---------------------------------------------------------
+
+// float32 to bfloat16, float64 to float32, in place
+static void narrow(Tensor *t, void *values) {
+  int64_t count = tensor_count(t);
+  if (t->type == TENSOR_F64) {
+    const double *from = values;
+    for (int64_t i = 0; i < count; i++) {
+      float value = (float)from[i];
+      memcpy((char *)values + i * sizeof value, &value, sizeof value);
+    }
+  } else {
+    for (int64_t i = 0; i < count; i++) {
+      float value;
+      memcpy(&value, (char *)values + i * sizeof value, sizeof value);
+      uint16_t half = f32_to_bf16(value);
+      memcpy((char *)values + i * sizeof half, &half, sizeof half);
+    }
+  }
+  t->type = t->type == TENSOR_F64 ? TENSOR_F32 : TENSOR_BF16;
+}
+
+// room for a tensor's values on their way, so that the next one is aligned
+static size_t room(const Tensor *t) { return (tensor_bytes(t) + 7) / 8 * 8; }
+
+// bring an entry's values to the host; those that no file is read with are not written either
+static int stage(Ops *ops, const Entry *e, int half, void *to, Tensor *out) {
+  *out = e->tensor;
+  out->data = to;
+  if (e->at) {
+    TRY(padding_download(ops, e->padding, to, e->at, tensor_count(out)));
+    if (agent_check_finite(to, 1, tensor_count(out), out->name)) return BFM_DIVERGED;
+  } else {
+    memcpy(to, e->tensor.data, tensor_bytes(out));
+  }
+  int is_obs = !e->at && out->type == TENSOR_F32;  // as it is: B was trained on float32
+  if (half && !is_obs) narrow(out, to);
+  return BFM_OK;
+}
+
+static int write_tensors(const Head *head, const char *json, const Tensor *tensors, int count,
+                         const char *path) {
+  enum { COUNTS = sizeof head->counts / sizeof *head->counts };
+  char numbers[COUNTS][32];
+  const char *metadata[2 * (COUNTS + 5) + 1] = {"bfm",       head->kind, "version",
+                                                BFM_VERSION, "config",   json};
+  int m = 6;
+  for (int i = 0; i < COUNTS && head->counts[i].name; i++) {
+    snprintf(numbers[i], sizeof numbers[i], "%ld", (long)head->counts[i].value);
+    metadata[m++] = head->counts[i].name, metadata[m++] = numbers[i];
+  }
+  if (head->env) metadata[m++] = "env", metadata[m++] = head->env;
+  if (head->task) metadata[m++] = "task", metadata[m++] = head->task;
+  return safetensors_write(path, tensors, count, metadata);
+}
+
+int checkpoint_write(Ops *ops, const Head *head, const Entry *entries, int count, int half,
+                     const char *path) {
+  TRY(options_set(head->table, head->config, "threads", "0"));  // they decide no bit
+  size_t size = 0;
+  for (int i = 0; i < count; i++) size += room(&entries[i].tensor);
+  char *host = malloc(size), *json = options_to_json(head->table, head->config), *to = host;
+  Tensor *tensors = malloc(count * sizeof *tensors);
+  int status = BFM_OK;
+  if (!json || !host || !tensors) status = bfm_fail(BFM_NO_MEMORY, "out of memory for %s", path);
+  for (int i = 0; i < count && !status; i++) {
+    status = stage(ops, &entries[i], half, to, &tensors[i]);
+    to += room(&entries[i].tensor);
+  }
+  if (!status) status = write_tensors(head, json, tensors, count, path);
+  free(json);
+  free(host);
+  free(tensors);
+  return status;
+}
+
+// ------------------------------- reading ---------------------------------------------------------
+
+// a tensor's values as float32, into a malloc'ed array unless it has them; finite ones only
+static int read_floats(const Tensor *t, float **made, const float **values) {
+  int64_t count = tensor_count(t);
+  *made = NULL;
+  *values = t->data;
+  if (t->type == TENSOR_BF16) {
+    const uint16_t *half = t->data;
+    *values = *made = malloc((size_t)count * sizeof **made);
+    if (!*made) return bfm_fail(BFM_NO_MEMORY, "out of memory for %s", t->name);
+    for (int64_t i = 0; i < count; i++) (*made)[i] = bf16_to_f32(half[i]);
+  }
+  return agent_check_finite(*values, 1, count, t->name) ? BFM_BAD_FILE : BFM_OK;
+}
+
+static int read_entry(Ops *ops, const SafeTensors *file, const Entry *e, int half) {
+  const Tensor *want = &e->tensor, *t = safetensors_find(file, want->name);
+  if (!t) return bfm_fail(BFM_BAD_FILE, "tensor \"%s\" is missing", want->name);
+  int same = t->dims == want->dims && (t->type == TENSOR_F32 || (half && t->type == TENSOR_BF16));
+  for (int i = 0; same && i < t->dims; i++) same = t->shape[i] == want->shape[i];
+  if (!same) {
+    return bfm_fail(BFM_BAD_FILE,
+                    "tensor \"%s\" has another shape or type than its configuration says",
+                    want->name);
+  }
+  float *made;
+  const float *values;
+  int status = read_floats(t, &made, &values);
+  if (!status) status = padding_upload(ops, e->padding, e->at, values, tensor_count(want));
+  free(made);
+  return status;
+}
+
+// a layer of a network that the configuration does not have would be left out of it; tensors of no
+// network are for others to read
+static int check_known(const SafeTensors *file, const Entry *entries, int count) {
+  for (int i = 0; i < safetensors_count(file); i++) {
+    const char *name = safetensors_at(file, i)->name;
+    size_t network = strcspn(name, ".") + 1;
+    int of_ours = 0, known = 0;
+    for (int j = 0; j < count && !known; j++) {
+      of_ours |= !strncmp(name, entries[j].tensor.name, network);
+      known = !strcmp(name, entries[j].tensor.name);
+    }
+    if (of_ours && !known) {
+      return bfm_fail(BFM_BAD_FILE, "tensor \"%s\" is not one of its configuration", name);
+    }
+  }
+  return BFM_OK;
+}
+
+int checkpoint_read(Ops *ops, const SafeTensors *file, const Entry *entries, int count, int half) {
+  TRY(check_known(file, entries, count));
+  for (int i = 0; i < count; i++) TRY(read_entry(ops, file, &entries[i], half));
+  return BFM_OK;
+}
+
+int checkpoint_count(const SafeTensors *file, const char *name, int64_t least, int64_t most,
+                     int64_t *out) {
+  const char *text = safetensors_metadata(file, name);
+  char *end = NULL;
+  *out = text ? strtoll(text, &end, 10) : 0;
+  if (text && end != text && !*end && *out >= least && *out <= most) return BFM_OK;
+  return bfm_fail(BFM_BAD_FILE, "metadata \"%s\" is %s, but must be from %ld to %g", name,
+                  text ? text : "missing", (long)least, (double)most);
+}
+
+int checkpoint_config(const SafeTensors *file, const Option *table, void *config,
+                      const char *given) {
+  const char *json = safetensors_metadata(file, "config");
+  if (!json) return bfm_fail(BFM_BAD_FILE, "metadata \"config\" is missing");
+  TRY(options_default(table, config));
+  if (options_from_json(table, config, json)) return BFM_BAD_FILE;
+  TRY(options_set(table, config, "device", "auto"));
+  TRY(options_set(table, config, "threads", "0"));
+  return given ? options_from_json(table, config, given) : BFM_OK;
+}

@@ -1,0 +1,286 @@
+// Prompting: from a reward at many states, a goal or a demonstration to the task vector z.
+//
+//   z_i = E[r(s)·B_i(s, z_1 … z_i-1)], i = 1 … K
+//
+// Block i needs z_i-1 of all states, but of each network layer only the units of block i are new:
+// the activations of earlier blocks are kept, so the K passes cost about one. States beyond what is
+// kept are computed anew for each block.
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/agent.h"
+
+#define KEEP 131072  // states whose activations are kept
+
+// the buffers are made at the first call and stay for the next
+typedef struct Prompt {
+  bfm_agent *agent;
+  int replica;
+  int64_t rows;               // states of this call
+  const float *obs, *weight;  // of this call, on the host
+  int64_t chunk, kept;        // rows of a chunk; of all rows, those whose activations are kept
+  int apart;                  // from the tape
+  Tape tape;                  // of a chunk
+  void *act, *cat, *trunk[NET_MAX_LAYERS];  // what later blocks need of the kept
+  float *states, *w;                        // [kept + chunk, goal], [kept + chunk]
+  float *whole;                             // [chunk, obs] where B sees but some columns, or NULL
+  float *z_b, *b;                           // [d], [chunk, d]
+  double *sum;                              // [d]
+  void *memory;
+} Prompt;
+
+static void prompt_layout(void *prompt, Arena *arena) {
+  Prompt *p = prompt;
+  const bfm_agent *a = p->agent;
+  const Net *net = &a->net[NET_B];
+  size_t size = type_size(a->ops->type);
+  int64_t rows = p->apart ? p->kept + p->chunk : p->chunk;
+  tape_layout(&p->tape, net, a->ops->type, TAPE_INFER, 1, p->chunk, arena);
+  if (p->apart) {
+    p->act = arena_take(arena, p->kept * net->hidden * size);
+    p->cat = arena_take(arena, p->kept * 2 * net->feat * size);
+    for (int i = 0; i < net->layers; i++)
+      p->trunk[i] = arena_take(arena, p->kept * net->hidden * size);
+  }
+  p->states = floats(arena, rows * a->goal_dim);
+  p->w = floats(arena, rows);
+  if (a->goal_columns) p->whole = floats(arena, p->chunk * a->obs_dim);
+  p->z_b = floats(arena, a->d);
+  p->b = floats(arena, p->chunk * a->d);
+  p->sum = arena_take(arena, a->d * sizeof(double));
+}
+
+// the tape of the chunk that begins at row `at`: with the kept activations, if it is one of those
+static Tape chunk_tape(const Prompt *p, int64_t at) {
+  const Net *net = &p->agent->net[NET_B];
+  int64_t hidden = at * net->hidden * type_size(p->agent->ops->type);
+  Tape tape = p->tape;
+  if (at >= p->kept || !p->apart) return tape;
+  tape.pre[1] = tape.act[1] = (char *)p->act + hidden;
+  tape.x[0] = tape.x_pre[0] = (char *)p->cat + at * 2 * net->feat * type_size(p->agent->ops->type);
+  for (int i = 0; i < net->layers; i++) {
+    tape.x[i + 1] = tape.x_pre[i + 1] = (char *)p->trunk[i] + hidden;
+  }
+  return tape;
+}
+
+void agent_free_prompt(bfm_agent *a) {
+  if (!a->prompter) return;
+  if (a->prompter->memory) a->ops->release(a->ops, a->prompter->memory);
+  free(a->prompter);
+  a->prompter = NULL;
+}
+
+// buffers for so many rows
+static int reserve(bfm_agent *a, int64_t rows) {
+  int64_t most = agent_on_cpu(a) ? 2048 : KEEP, chunk = rows < most ? rows : most;
+  int64_t kept = a->K == 1 ? 0 : rows < KEEP ? rows : KEEP;
+  int apart = a->K > 1 && rows > chunk;
+  kept = (kept + chunk - 1) / chunk * chunk;
+  Prompt *p = a->prompter;
+  if (p && p->chunk >= chunk && p->kept >= kept && p->apart >= apart) return BFM_OK;
+  agent_free_prompt(a);
+  p = a->prompter = calloc(1, sizeof *p);
+  if (!p) return bfm_fail(BFM_NO_MEMORY, "out of memory for a prompt");
+  p->agent = a, p->chunk = chunk, p->kept = kept, p->apart = apart;
+  int status = agent_allocate(a->ops, prompt_layout, p, &p->memory);
+  if (status) agent_free_prompt(a);
+  return status;
+}
+
+// the states of a chunk, as B sees them, and their weights to the device
+static int put_states(Prompt *p, int64_t row, int64_t n, int64_t at) {
+  const bfm_agent *a = p->agent;
+  Ops *ops = a->ops;
+  float *to = p->states + at * a->goal_dim;
+  TRY(ops->upload(ops, p->w + at, p->weight + row, n * sizeof *p->w));
+  TRY(ops->upload(ops, p->whole ? p->whole : to, p->obs + row * a->obs_dim,
+                  n * a->obs_dim * sizeof *p->obs));
+  agent_select_goal(a, to, p->whole, n);
+  return BFM_OK;
+}
+
+// z, normalized for B
+static int put_z(Prompt *p, const float *z) {
+  const bfm_agent *a = p->agent;
+  TRY(a->ops->upload(a->ops, p->z_b, z, a->d * sizeof *z));
+  a->ops->residual_norm(
+      a->ops, &(ResidualNorm){.y = p->z_b, .z = p->z_b, .rows = 1, .d = a->d, .blocks = a->K});
+  return BFM_OK;
+}
+
+// blocks first … end-1 of B for the n states at rows at …; B into p->b
+static void run_b(Prompt *p, int64_t at, int64_t n, int64_t first, int64_t end) {
+  bfm_agent *a = p->agent;
+  Ops *ops = a->ops;
+  Tape tape = chunk_tape(p, at);
+  Pack pack = {.out = tape.in[0], .ld = tape.ld_in[0], .a = p->states + at * a->goal_dim,
+               .a_cols = a->goal_dim, .groups = 1, .copies = 1, .rows = n, .row_stride = tape.rows};
+  if (!first) ops->pack(ops, &pack);
+  pack.out = tape.in[1], pack.ld = tape.ld_in[1];
+  if (a->K > 1) {
+    pack.b = p->z_b;
+    pack.b_rows = 1;
+    pack.b_cols = a->d;
+  }
+  ops->pack(ops, &pack);
+  net_forward(ops, &a->net[NET_B], a->online[NET_B], &tape,
+              (Pass){.rows = n, .replica = p->replica, .first_block = first, .end_block = end});
+  agent_b_output(a, p->b, tape.out, n);
+}
+
+// columns lo … hi-1 of Σ weight·B, given the blocks of z before k
+static int sum_block(Prompt *p, int64_t k, int64_t lo, int64_t hi, double *sum) {
+  const bfm_agent *a = p->agent;
+  Ops *ops = a->ops;
+  ops->zero(ops, p->sum, a->d * sizeof *p->sum);
+  for (int64_t row = 0, n; row < p->rows; row += n) {
+    n = p->rows - row < p->chunk ? p->rows - row : p->chunk;
+    int kept = row + n <= p->kept;
+    int64_t at = kept ? row : p->kept;
+    if (!kept || k == 0) TRY(put_states(p, row, n, at));
+    run_b(p, at, n, kept ? k : 0, k + 1);
+    ops->weighted_sum(ops, &(WeightedSum){.out = p->sum + lo, .w = p->w + at, .x = p->b + lo,
+                                          .rows = n, .ld = a->d, .cols = hi - lo});
+  }
+  TRY(ops->download(ops, sum, p->sum + lo, (hi - lo) * sizeof *sum));
+  return ops->sync(ops);
+}
+
+static int prompt_blocks(Prompt *p, float *z) {
+  const bfm_agent *a = p->agent;
+  double sum[4096];
+  memset(z, 0, a->d * sizeof *z);
+  for (int64_t k = 0; k < a->K; k++) {
+    int64_t lo = block_start(k, a->d, a->K), hi = block_start(k + 1, a->d, a->K);
+    if (a->K > 1) TRY(put_z(p, z));
+    TRY(sum_block(p, k, lo, hi, sum));
+    for (int64_t i = lo; i < hi; i++) z[i] = (float)sum[i - lo];
+  }
+  return BFM_OK;
+}
+
+// ------------------------------- least squares ---------------------------------------------------
+
+// solve A·x = b in place of b by Cholesky, A [n, n] symmetric; nonzero when A is singular
+static int solve(double *A, double *b, int64_t n) {
+  for (int64_t j = 0; j < n; j++) {
+    for (int64_t i = j; i < n; i++) {
+      double sum = A[i * n + j];
+      for (int64_t k = 0; k < j; k++) sum -= A[i * n + k] * A[j * n + k];
+      if (i == j && sum <= 0) return 1;
+      A[i * n + j] = i == j ? sqrt(sum) : sum / A[j * n + j];
+    }
+  }
+  for (int64_t i = 0; i < n; i++) {
+    for (int64_t k = 0; k < i; k++) b[i] -= A[i * n + k] * b[k];
+    b[i] /= A[i * n + i];
+  }
+  for (int64_t i = n - 1; i >= 0; i--) {
+    for (int64_t k = i + 1; k < n; k++) b[i] -= A[k * n + i] * b[k];
+    b[i] /= A[i * n + i];
+  }
+  return 0;
+}
+
+// z = (E φφᵀ)⁻¹·z for lap, whose features are nearly orthonormal at best; a trace of a ridge keeps
+// features that the states do not span finite
+static int prompt_least_squares(Prompt *p, float *z) {
+  bfm_agent *a = p->agent;
+  int64_t d = a->d;
+  double *gram = calloc(d * d + d, sizeof *gram), *right = gram + d * d;
+  float *phi = malloc(p->chunk * d * sizeof *phi);
+  int status = gram && phi ? BFM_OK : bfm_fail(BFM_NO_MEMORY, "out of memory for least squares");
+  for (int64_t row = 0, n; row < p->rows && !status; row += n) {
+    n = p->rows - row < p->chunk ? p->rows - row : p->chunk;
+    status = put_states(p, row, n, 0);
+    if (!status) run_b(p, 0, n, 0, 1);
+    if (!status) status = a->ops->download(a->ops, phi, p->b, n * d * sizeof *phi);
+    for (int64_t i = 0; i < n && !status; i++) {
+      for (int64_t j = 0; j < d; j++) {
+        for (int64_t k = 0; k <= j; k++) gram[j * d + k] += (double)phi[i * d + j] * phi[i * d + k];
+      }
+    }
+  }
+  if (!status) {
+    double trace = 0;
+    for (int64_t j = 0; j < d; j++) trace += gram[j * d + j];
+    for (int64_t j = 0; j < d; j++) {
+      gram[j * d + j] += 1e-6 * trace / d;
+      for (int64_t k = 0; k <= j; k++) gram[j * d + k] /= p->rows;
+      right[j] = z[j];
+    }
+    if (solve(gram, right, d))
+      status = bfm_fail(BFM_BAD_ARGUMENT, "the features of these states are zero");
+    for (int64_t j = 0; j < d && !status; j++) z[j] = (float)right[j];
+  }
+  free(gram);
+  free(phi);
+  return status;
+}
+
+// ------------------------------- prompts ---------------------------------------------------------
+
+// the networks see z at the length √d, and a norm whose square is no float32 would make it zero there
+int agent_check_z(const float *z, int64_t d) {
+  double square = 0;
+  for (int64_t i = 0; i < d; i++) square += (double)z[i] * z[i];
+  if (!(square > 1e36)) return BFM_OK;  // NaN is for others to tell
+  return bfm_fail(BFM_BAD_ARGUMENT, "z has the norm %.3g, above 1e18: scale the reward down",
+                  sqrt(square));
+}
+
+static int prompt(bfm_agent *a, int replica, int64_t rows, const float *obs, const float *weight,
+                  int least_squares, float *z) {
+  TRY(agent_check_replica(a, replica));
+  TRY(agent_check_finite(obs, rows, a->obs_dim, "obs"));
+  TRY(reserve(a, rows));
+  Prompt *p = a->prompter;
+  p->replica = replica, p->rows = rows, p->obs = obs, p->weight = weight;
+  TRY(prompt_blocks(p, z));
+  if (least_squares) TRY(prompt_least_squares(p, z));
+  return agent_check_z(z, a->d);
+}
+
+int bfm_agent_prompt_reward(bfm_agent *a, int replica, int64_t rows, const float *obs,
+                            const float *reward, double softmax, float *z) {
+  NEED("agent, z", a, z);
+  if (softmax < 0 || !isfinite(softmax)) {
+    return bfm_fail(BFM_BAD_ARGUMENT,
+                    "softmax must be a temperature above 0, or 0 for none, not %g", softmax);
+  }
+  if (rows < 1)
+    return bfm_fail(BFM_BAD_ARGUMENT, "a prompt needs at least one state, not %ld", (long)rows);
+  TRY(agent_check_finite(reward, rows, 1, "reward"));
+  float *weight = malloc(rows * sizeof *weight);
+  if (!weight) return bfm_fail(BFM_NO_MEMORY, "out of memory for %ld rewards", (long)rows);
+  double highest = -INFINITY, largest = 0, sum = 0;
+  for (int64_t i = 0; i < rows; i++) {
+    highest = fmax(highest, reward[i]);
+    largest = fmax(largest, fabs(reward[i]));
+  }
+  // only the direction of z counts, and float32 has none for too short a z
+  double scale = largest > 0 && largest < 1e-6 ? 1 / largest : 1;
+  for (int64_t i = 0; i < rows && softmax > 0; i++) sum += exp((reward[i] - highest) / softmax);
+  for (int64_t i = 0; i < rows; i++) {
+    weight[i] = (float)(softmax > 0 ? exp((reward[i] - highest) / softmax) / sum
+                                    : reward[i] * scale / (double)rows);
+  }
+  int status = prompt(a, replica, rows, obs, weight, a->laplacian, z);
+  free(weight);
+  return status;
+}
+
+int bfm_agent_prompt_states(bfm_agent *a, int replica, int64_t rows, const float *obs, float *z) {
+  NEED("agent, z", a, z);
+  if (rows < 1)
+    return bfm_fail(BFM_BAD_ARGUMENT, "a prompt needs at least one state, not %ld", (long)rows);
+  float *weight = malloc(rows * sizeof *weight);
+  if (!weight) return bfm_fail(BFM_NO_MEMORY, "out of memory for %ld states", (long)rows);
+  for (int64_t i = 0; i < rows; i++) weight[i] = (float)(1.0 / rows);
+  int status = prompt(a, replica, rows, obs, weight, 0, z);
+  free(weight);
+  return status;
+}

@@ -1,0 +1,373 @@
+// Plots. A script with its numbers inside is written beside the pictures, gnuplot reads it and
+// draws both files under temporary names, and renames make them appear whole. No shell is involved.
+
+#define _GNU_SOURCE  // memmem
+#include "render/plot.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <math.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "core/newfile.h"
+#include "core/progress.h"
+
+extern char **environ;
+
+static const struct {
+  const char *terminal, *suffix;
+  const char *end;  // among the last bytes of a whole one
+} pictures[] = {{"svg noenhanced background 'white'", "svg", "</svg>"},
+                {"pngcairo noenhanced", "png", "IEND"}};
+
+// as one word of gnuplot: quotes inside are doubled
+static void put_text(FILE *out, const char *text) {
+  fputc('\'', out);
+  for (; *text; text++) {
+    if (*text == '\'') fputc('\'', out);
+    if (*text != '\n') fputc(*text, out);
+  }
+  fputc('\'', out);
+}
+
+static void put_number(FILE *out, double x) {
+  if (isfinite(x)) fprintf(out, " %.9g", x);
+  else fputs(" NaN", out);
+}
+
+// ---------------------------------- running gnuplot ----------------------------------------------
+
+typedef struct {
+  NewFile script, pictures[2];
+  FILE *out;  // the script
+} Plot;
+
+int plot_stem(const char *path, char *stem, size_t size) {
+  size_t length = strlen(path);
+  for (size_t i = 0; i < sizeof pictures / sizeof *pictures; i++) {
+    const char *dot = strrchr(path, '.');
+    if (dot && !strcmp(dot + 1, pictures[i].suffix)) length = (size_t)(dot - path);
+  }
+  if (!length || length >= size) {
+    return bfm_fail(BFM_BAD_ARGUMENT, "a file name of %zu characters is too %s", length,
+                    length ? "long" : "short");
+  }
+  snprintf(stem, size, "%.*s", (int)length, path);
+  return BFM_OK;
+}
+
+static void plot_abandon(Plot *p) {
+  for (int i = 0; i < 2; i++) newfile_abandon(&p->pictures[i]);
+  newfile_abandon(&p->script);
+}
+
+static int plot_open(Plot *p, const char *path) {
+  NewFile *files[] = {&p->pictures[0], &p->pictures[1], &p->script};
+  static const char *const suffixes[] = {"svg", "png", "gnuplot"};
+  *p = (Plot){.script.fd = -1, .pictures = {{.fd = -1}, {.fd = -1}}};
+  int status = BFM_OK;
+  for (int i = 0; i < 3 && !status; i++) {
+    char name[PATH_MAX + 8];
+    snprintf(name, sizeof name, "%s.%s", path, suffixes[i]);
+    status = newfile_open(files[i], name);
+  }
+  if (!status) p->out = fopen(p->script.temporary, "w");
+  if (p->out) return BFM_OK;
+  if (!status) status = bfm_fail(BFM_IO, "cannot write %s: %s", p->script.path, strerror(errno));
+  plot_abandon(p);
+  return status;
+}
+
+static int draw(const Plot *p) {
+  posix_spawn_file_actions_t actions;
+  if (posix_spawn_file_actions_init(&actions))
+    return bfm_fail(BFM_NO_MEMORY, "no memory for a plot");
+  for (int fd = 0; fd < 3; fd++) {
+    posix_spawn_file_actions_addopen(&actions, fd, "/dev/null", fd ? O_WRONLY : O_RDONLY, 0);
+  }
+  char *const argv[] = {(char[]){"gnuplot"}, (char *)p->script.temporary, NULL};
+  pid_t child;
+  int error = posix_spawnp(&child, argv[0], &actions, NULL, argv, environ);
+  posix_spawn_file_actions_destroy(&actions);
+  if (error == ENOENT) {
+    return bfm_fail(BFM_UNAVAILABLE,
+                    "%s is not drawn: gnuplot is not here (Debian's package gnuplot-nox has it)",
+                    p->pictures[0].path);
+  }
+  if (error) return bfm_fail(BFM_UNAVAILABLE, "cannot start gnuplot: %s", strerror(error));
+  int result;
+  while (waitpid(child, &result, 0) < 0) {
+    if (errno != EINTR) return bfm_fail(BFM_IO, "gnuplot was lost: %s", strerror(errno));
+  }
+  if (!result) return BFM_OK;
+  return bfm_fail(BFM_UNAVAILABLE, "gnuplot could not draw %s and ended with status %d",
+                  p->pictures[0].path,
+                  WIFEXITED(result) ? WEXITSTATUS(result) : 128 + WTERMSIG(result));
+}
+
+// gnuplot says nothing of a full disk
+static int check_end(const NewFile *picture, const char *end) {
+  char last[16];
+  int fd = open(picture->temporary, O_RDONLY | O_CLOEXEC);
+  off_t size = fd < 0 ? 0 : lseek(fd, 0, SEEK_END), at = size > 16 ? size - 16 : 0;
+  ssize_t n = fd < 0 ? 0 : pread(fd, last, sizeof last, at);
+  if (fd >= 0) close(fd);
+  if (n > 0 && memmem(last, (size_t)n, end, strlen(end))) return BFM_OK;
+  return bfm_fail(BFM_IO, "gnuplot found no room for the end of %s", picture->path);
+}
+
+static int plot_close(Plot *p) {
+  int bad = ferror(p->out);
+  bad |= fclose(p->out);
+  int status =
+      bad ? bfm_fail(BFM_IO, "cannot write %s: %s", p->script.path, strerror(errno)) : draw(p);
+  for (int i = 0; i < 2 && !status; i++) status = check_end(&p->pictures[i], pictures[i].end);
+  for (int i = 0; i < 2 && !status; i++) status = newfile_commit(&p->pictures[i]);
+  plot_abandon(p);
+  return status;
+}
+
+// both pictures are the same panels in a grid
+static int for_each_picture(Plot *p, int panels, int width, int height, const void *context,
+                            void (*put_panel)(FILE *out, const void *context, int panel)) {
+  int columns = (int)ceil(sqrt(panels)), rows = (panels + columns - 1) / columns;
+  for (int i = 0; i < 2; i++) {
+    fprintf(p->out, "set terminal %s size %d,%d\nset output ", pictures[i].terminal,
+            columns * width, rows * height + 20);
+    put_text(p->out, p->pictures[i].temporary);
+    fprintf(p->out, "\nset multiplot layout %d,%d title ' '\n", rows, columns);
+    for (int k = 0; k < panels; k++) put_panel(p->out, context, k);
+    fputs("unset multiplot\nunset output\n", p->out);
+  }
+  return plot_close(p);
+}
+
+// ---------------------------------- curves -------------------------------------------------------
+
+static void put_curve_data(FILE *out, const PlotCurve *curve, int panel, int index) {
+  fprintf(out, "$c%d_%d << EOD\n", panel, index);
+  for (int i = 0; i < curve->count; i++) {
+    put_number(out, curve->x[i]);
+    put_number(out, curve->y[i]);
+    put_number(out, curve->y[i] - curve->spread[i]);
+    put_number(out, curve->y[i] + curve->spread[i]);
+    fputc('\n', out);
+  }
+  fputs("EOD\n", out);
+}
+
+// at most five marks on an axis from 0 to the largest x; gnuplot's own would have 1.5k as 2k
+static void put_marks(FILE *out, const PlotPanel *p) {
+  double most = 0;
+  for (int i = 0; i < p->count; i++) {
+    for (int k = 0; k < p->curves[i].count; k++) most = fmax(most, p->curves[i].x[k]);
+  }
+  double step = most > 0 ? pow(10, floor(log10(most / 5))) : 1;
+  while (most / step > 5) step *= most / step > 10 ? 5 : 2;
+  fputs("set xtics ('0' 0", out);
+  for (int i = 1; (i - 1) * step < most; i++) {
+    char label[32];
+    short_count(i * step, label, sizeof label);
+    fprintf(out, ", '%s' %.9g", label, i * step);
+  }
+  fputs(")\n", out);
+}
+
+// axes begin at 0 unless a band goes below
+static int goes_below(const PlotPanel *p) {
+  for (int i = 0; i < p->count; i++) {
+    const PlotCurve *c = &p->curves[i];
+    for (int k = 0; k < c->count; k++) {
+      if (c->y[k] - c->spread[k] < 0) return 1;
+    }
+  }
+  return 0;
+}
+
+// the last panel has the names of the curves, which are the same in all
+static void put_names_panel(FILE *out, const PlotPanel *p) {
+  fputs(
+      "unset title\nunset xlabel\nunset ylabel\nunset border\nunset tics\nset key on center "
+      "center\n"
+      "set yrange [0:1]\nplot",
+      out);
+  const char *comma = "";
+  for (int i = 0; i < p->count; i++) {
+    fprintf(out, "%s NaN with linespoints lt %d pt 7 ps 0.4 title ", comma, i + 1);
+    put_text(out, p->curves[i].title);
+    comma = ",";
+  }
+  fputs(*comma ? "\n" : " NaN notitle\n", out);
+}
+
+typedef struct {
+  const PlotPanel *panels;
+  int count;
+  const char *x_label, *y_label;
+} Curves;
+
+static void put_curve_panel(FILE *out, const void *context, int panel) {
+  const Curves *curves = context;
+  if (panel == curves->count) {
+    put_names_panel(out, curves->panels);
+    return;
+  }
+  const PlotPanel *p = &curves->panels[panel];
+  if (!panel) {
+    fputs("set border\nset key off\nset xlabel ", out);
+    put_text(out, curves->x_label);
+    fputs("\nset ylabel ", out);
+    put_text(out, curves->y_label);
+    fputc('\n', out);
+  }
+  fputs("set title ", out);
+  put_text(out, p->title);
+  fprintf(out, "\nset ytics\nset yrange [%s:*]\n", goes_below(p) ? "*" : "0");
+  put_marks(out, p);
+  fputs("plot", out);
+  const char *comma = "";
+  for (int i = 0; i < p->count; i++) {
+    if (!p->curves[i].count) continue;
+    fprintf(out, "%s $c%d_%d using 1:3:4 with filledcurves lt %d fs transparent solid 0.2 notitle,",
+            comma, panel, i, i + 1);
+    fprintf(out, " $c%d_%d using 1:2 with linespoints lt %d pt 7 ps 0.4 title ", panel, i, i + 1);
+    put_text(out, p->curves[i].title);
+    comma = ",";
+  }
+  fputs(*comma ? "\n" : " NaN notitle\n", out);
+}
+
+int plot_curves(const PlotPanel *panels, int count, const char *x_label, const char *y_label,
+                const char *path) {
+  Plot p;
+  TRY(plot_open(&p, path));
+  fputs("set grid\nset xrange [0:*]\n", p.out);
+  for (int k = 0; k < count; k++) {
+    for (int i = 0; i < panels[k].count; i++) put_curve_data(p.out, &panels[k].curves[i], k, i);
+  }
+  const Curves curves = {panels, count, x_label, y_label};
+  return for_each_picture(&p, count + (count > 0), 360, 270, &curves, put_curve_panel);
+}
+
+// ---------------------------------- bars ---------------------------------------------------------
+
+#define GROUP_WIDTH 100
+#define NAME_LENGTH 10  // letters of a name that fit there; longer ones get more lines
+
+// by twos: what is compared has one hue
+static const char *const colours[] = {"#1b5e9e", "#a9cbe8", "#c25b00", "#f3c79a"};
+#define COLOURS ((int)(sizeof colours / sizeof *colours))
+
+// a name in double quotes, broken where a word would go beyond NAME_LENGTH; returns its lines
+static int put_name(FILE *out, const char *name) {
+  int column = 0, lines = 1;
+  fputc('"', out);
+  while (*name) {
+    int word = (int)strcspn(name, " \n");
+    int fits = !column || column + 1 + word <= NAME_LENGTH;
+    if (column) fputs(fits ? " " : "\\n", out);
+    lines += !fits;
+    column = fits && column ? column + 1 + word : word;
+    for (int i = 0; i < word; i++) fputc(name[i] == '"' ? '\'' : name[i], out);
+    name += word;
+    if (*name == '\n') column = NAME_LENGTH;
+    name += *name != 0;
+  }
+  fputc('"', out);
+  return lines;
+}
+
+// bars stand on 0, some hang below it
+static int hangs_below(const PlotBars *panels, int count) {
+  for (int k = 0; k < count; k++) {
+    for (int i = 0; i < panels[k].groups * panels[k].bars; i++) {
+      if (panels[k].value[i] < 0) return 1;
+    }
+  }
+  return 0;
+}
+
+// returns the lines of the longest name
+static int put_bars_data(FILE *out, const PlotBars *b, int panel) {
+  int most = 1;
+  fprintf(out, "$b%d << EOD\n", panel);
+  for (int g = 0; g < b->groups; g++) {
+    int lines = put_name(out, b->group_names[g]);
+    most = lines > most ? lines : most;
+    for (int i = 0; i < b->bars; i++) {
+      put_number(out, b->value[g * b->bars + i]);
+      double spread = b->spread[g * b->bars + i];
+      put_number(out, isfinite(spread) ? spread : 0);
+    }
+    fputc('\n', out);
+  }
+  fputs("EOD\n", out);
+  return most;
+}
+
+typedef struct {
+  const PlotBars *panels;
+  int count;
+} Bars;
+
+// gnuplot refuses bars without a single value
+static int has_bar(const PlotBars *b, int i) {
+  int any = 0;
+  for (int g = 0; g < b->groups; g++) any |= isfinite(b->value[g * b->bars + i]);
+  return any;
+}
+
+// the names of the bars stand above the first panel, also those that only others have
+static void put_key(FILE *out, const Bars *bars) {
+  for (int i = 0; i < bars->panels->bars; i++) {
+    int any = 0;
+    for (int k = 0; k < bars->count; k++) any |= has_bar(&bars->panels[k], i);
+    if (!any) continue;
+    fprintf(out, ", NaN with boxes lt rgb '%s' title ", colours[i % COLOURS]);
+    put_text(out, bars->panels->bar_names[i]);
+  }
+}
+
+static void put_bars_panel(FILE *out, const void *context, int panel) {
+  const Bars *bars = context;
+  const PlotBars *b = &bars->panels[panel];
+  fputs("set title ", out);
+  put_text(out, b->title);
+  fprintf(out, "\nset key %s\nplot",
+          panel ? "off" : "on at screen 0.5,0.995 center top horizontal");
+  const char *comma = "";
+  for (int i = 0; i < b->bars; i++) {
+    if (!has_bar(b, i)) continue;
+    fprintf(out, "%s $b%d using %d:%d:xtic(1) lt rgb '%s' notitle", comma, panel, 2 + 2 * i,
+            3 + 2 * i, colours[i % COLOURS]);
+    comma = ",";
+  }
+  if (!*comma) fputs(" NaN notitle", out);
+  if (!panel) put_key(out, bars);
+  fputc('\n', out);
+}
+
+int plot_bars(const PlotBars *panels, int count, const char *y_label, const char *path) {
+  Plot p;
+  TRY(plot_open(&p, path));
+  fprintf(p.out,
+          "set grid y\nset style data histograms\nset style histogram errorbars gap 1 lw 1\n"
+          "set style fill solid border -1\nset yrange [%s:*]\nset ylabel ",
+          hangs_below(panels, count) ? "*" : "0");
+  put_text(p.out, y_label);
+  fputc('\n', p.out);
+  int lines = 1, groups = 1;
+  for (int k = 0; k < count; k++) {
+    int more = put_bars_data(p.out, &panels[k], k);
+    lines = more > lines ? more : lines;
+    groups = panels[k].groups > groups ? panels[k].groups : groups;
+  }
+  fprintf(p.out, "set bmargin %g\n", lines + 1.5);
+  const Bars bars = {panels, count};
+  return for_each_picture(&p, count, (groups + 2) * GROUP_WIDTH, 320, &bars, put_bars_panel);
+}

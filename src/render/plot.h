@@ -1,0 +1,38 @@
+// Plots by gnuplot, each as path.svg and path.png: curves with a band of their spread, a panel a
+// task, and bars in groups. Where gnuplot is not installed they answer BFM_UNAVAILABLE.
+
+#ifndef BFM_RENDER_PLOT_H
+#define BFM_RENDER_PLOT_H
+
+#include "core/status.h"
+
+typedef struct {
+  const char *title;
+  int count;
+  const double *x, *y, *spread;  // [count]; y ± spread is the band
+} PlotCurve;
+
+typedef struct {
+  const char *title;
+  const PlotCurve *curves;
+  int count;
+} PlotPanel;
+
+// path without the suffix .svg or .png, if it has one: both are drawn whichever was typed
+int plot_stem(const char *path, char *stem, size_t size);
+
+// path is without a suffix; the colours of the curves follow their order in a panel
+int plot_curves(const PlotPanel *panels, int count, const char *x_label, const char *y_label,
+                const char *path);
+
+typedef struct {
+  const char *title;
+  int groups, bars;  // clusters, and bars in each
+  const char *const *group_names, *const *bar_names;
+  const double *value, *spread;  // [groups, bars]; NaN: none
+} PlotBars;
+
+// every panel has the same bars; their names stand above
+int plot_bars(const PlotBars *panels, int count, const char *y_label, const char *path);
+
+#endif

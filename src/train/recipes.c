@@ -1,0 +1,77 @@
+// Recipes. Each row is a kind of data, the algorithms it is for and the options they then start
+// with; what a user types goes before. docs/learning.md says which experiment chose a row.
+
+#include "train/recipes.h"
+
+#include <string.h>
+
+#include "agent/config.h"
+
+#define WEIGHTED "fb-aw fb-aware lap-aw"
+#define UNWEIGHTED "fb fb-are lap"
+
+// options as name=value, separated by spaces
+static const struct {
+  const char *kind, *algos, *options;
+} recipes[] = {
+    {"rnd", UNWEIGHTED, "ortho=1 lr=1e-4"},
+    {"rnd", WEIGHTED, "ortho=100 f-norm=on lr=1e-4 beta=10 clip=4.6"},
+    {"mood", UNWEIGHTED, "ortho=1 lr=1e-4"},
+    {"mood", WEIGHTED, "ortho=100 f-norm=on lr=1e-4 beta=10 clip=4.6"},
+    {"d4rl", UNWEIGHTED, "ortho=1 lr=1e-4"},
+    {"d4rl", WEIGHTED, "ortho=100 f-norm=on lr=1e-4 beta=10 clip=4.6"},
+};
+#define RECIPE_COUNT (sizeof recipes / sizeof *recipes)
+
+// who collected it, by the beginning of the note in the file
+static const struct {
+  const char *collector, *kind;
+} kinds[] = {{"mood", "mood"}, {"td3", "mood"}, {"d4rl", "d4rl"}, {"", "rnd"}};
+
+const char *recipe_kind(const char *collector) {
+  int i = 0;
+  while (strncmp(collector, kinds[i].collector, strlen(kinds[i].collector))) i++;
+  return kinds[i].kind;
+}
+
+static int has_word(const char *words, const char *word) {
+  size_t length = strlen(word);
+  for (const char *at = words; (at = strstr(at, word)); at += length) {
+    if ((at == words || at[-1] == ' ') && (!at[length] || at[length] == ' ')) return 1;
+  }
+  return 0;
+}
+
+int recipe_add(const char *text, cJSON *options) {
+  while (*text) {
+    char name[32], value[32];
+    int length = 0;
+    if (sscanf(text, "%31[^=]=%31[^ ]%n", name, value, &length) != 2) break;
+    text += length + strspn(text + length, " ");
+    if (cJSON_HasObjectItem(options, name)) continue;
+    if (!cJSON_AddStringToObject(options, name, value)) {
+      return bfm_fail(BFM_NO_MEMORY, "no memory for the options");
+    }
+  }
+  return BFM_OK;
+}
+
+int recipe_apply(const char *recipe, const char *kind, cJSON *options) {
+  if (!strcmp(recipe, "none")) return BFM_OK;
+  if (strcmp(recipe, "auto")) kind = recipe;
+  const char *algo = cJSON_GetStringValue(cJSON_GetObjectItem(options, "algo"));
+  if (!algo) algo = options_find(agent_options, "algo")->fallback;
+  for (size_t i = 0; i < RECIPE_COUNT; i++) {
+    if (!strcmp(recipes[i].kind, kind) && has_word(recipes[i].algos, algo)) {
+      TRY(recipe_add(recipes[i].options, options));
+    }
+  }
+  return BFM_OK;
+}
+
+void recipes_help(FILE *out) {
+  fputs("Recipes, by the kind of data and the algorithm; flags go before them:\n", out);
+  for (size_t i = 0; i < RECIPE_COUNT; i++) {
+    fprintf(out, "  %-5s %-22s %s\n", recipes[i].kind, recipes[i].algos, recipes[i].options);
+  }
+}
