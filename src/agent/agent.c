@@ -402,25 +402,6 @@ int agent_check_replica(const bfm_agent *a, int replica) {
   return bfm_fail(BFM_BAD_ARGUMENT, "replica %d of an agent with %d", replica, a->R);
 }
 
-int agent_check_finite(const float *x, int64_t rows, int64_t cols, const char *what) {
-  if (!x && rows) return bfm_fail(BFM_BAD_ARGUMENT, "%s is missing", what);
-  // millions of values with nothing to find: first without branches
-  uint32_t found = 0;
-  for (int64_t i = 0; i < rows * cols; i++) {
-    uint32_t bits;
-    memcpy(&bits, &x[i], sizeof bits);
-    found |= (bits & 0x7f800000) == 0x7f800000;
-  }
-  if (!found) return BFM_OK;
-  for (int64_t i = 0; i < rows * cols; i++) {
-    if (!isfinite(x[i])) {
-      return bfm_fail(BFM_BAD_ARGUMENT, "%s has %s in row %ld, column %ld", what,
-                      isnan(x[i]) ? "NaN" : "an infinity", (long)(i / cols), (long)(i % cols));
-    }
-  }
-  return BFM_OK;
-}
-
 int agent_check_actions(const float *act, int replicas, int64_t rows, int64_t act_dim) {
   for (int64_t i = 0; i < replicas * rows * act_dim; i++) {
     if (fabsf(act[i]) <= 1 + ACTION_SLACK) continue;
@@ -459,7 +440,7 @@ int bfm_agent_set_tensor(bfm_agent *a, int replica, const char *name, const floa
   NEED("agent, name", a, name);
   const AgentTensor *t;
   TRY(find_for_access(a, replica, name, count, &t));
-  TRY(agent_check_finite(values, 1, count, name));
+  TRY(check_finite(values, 1, count, name));
   TRY(padding_upload(a->ops, t->tensor.padding, agent_tensor_at(t, replica), values, count));
   agent_refresh_copies(a);
   return a->ops->sync(a->ops);

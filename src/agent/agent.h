@@ -7,6 +7,7 @@
 #include "agent/config.h"
 #include "bfm.h"
 #include "core/arena.h"
+#include "core/number.h"
 #include "core/rng.h"
 #include "nets/net.h"
 #include "ops/ops.h"
@@ -138,7 +139,6 @@ int agent_check_size(const char *what, int64_t value, int64_t most);  // 1 … m
 int agent_list_tensors(const Net *net, const char *suffix, float *at, AgentTensor *tensors);
 int agent_check_replica(const bfm_agent *agent, int replica);
 int agent_on_cpu(const bfm_agent *agent);  // its memory is the program's own
-int agent_check_finite(const float *x, int64_t rows, int64_t cols, const char *what);
 // refuses actions that no policy can take, as dataset_check_actions does
 int agent_check_actions(const float *act, int replicas, int64_t rows, int64_t act_dim);
 

@@ -252,7 +252,7 @@ static int read_prompt(bfm_agent *a, const SafeTensors *file) {
     return bfm_fail(BFM_BAD_FILE, "tensor \"prompt.obs\" is not a table of observations");
   }
   int64_t count = obs->shape[0];
-  if (agent_check_finite(obs->data, count, a->obs_dim, "prompt.obs")) return BFM_BAD_FILE;
+  if (check_finite(obs->data, count, a->obs_dim, "prompt.obs")) return BFM_BAD_FILE;
   TRY(read_states(file, "prompt.qpos", count, &p->nq, &p->qpos));
   TRY(read_states(file, "prompt.qvel", count, &p->nv, &p->qvel));
   TRY(read_states(file, "prompt.act", count, &p->na, &p->act));

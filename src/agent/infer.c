@@ -65,7 +65,7 @@ static int check(bfm_agent *a, int replica, int64_t rows) {
 
 static int put(bfm_agent *a, float *to, const float *from, int64_t row, int64_t rows, int64_t cols,
                const char *what) {
-  TRY(agent_check_finite(from + row * cols, rows, cols, what));
+  TRY(check_finite(from + row * cols, rows, cols, what));
   return a->ops->upload(a->ops, to, from + row * cols, rows * cols * sizeof *to);
 }
 

@@ -283,7 +283,7 @@ static int check_losses(bfm_agent *a, float *out) {
 
 static int upload(bfm_agent *a, float *to, const float *from, int64_t cols, const char *what) {
   int64_t rows = a->R * a->N;
-  TRY(agent_check_finite(from, rows, cols, what));
+  TRY(check_finite(from, rows, cols, what));
   return a->ops->upload(a->ops, to, from, rows * cols * sizeof *to);
 }
 
@@ -436,11 +436,11 @@ int bfm_agent_set_data(bfm_agent *a, int64_t count, const float *obs, const floa
   if (!obs || !act || !next_obs) {
     return bfm_fail(BFM_BAD_ARGUMENT, "data needs obs, act and next_obs");
   }
-  TRY(agent_check_finite(obs, count, a->obs_dim, "obs"));
-  TRY(agent_check_finite(act, count, a->act_dim, "act"));
+  TRY(check_finite(obs, count, a->obs_dim, "obs"));
+  TRY(check_finite(act, count, a->act_dim, "act"));
   TRY(agent_check_actions(act, 1, count, a->act_dim));
-  TRY(agent_check_finite(next_obs, count, a->obs_dim, "next_obs"));
-  if (discount) TRY(agent_check_finite(discount, count, 1, "discount"));
+  TRY(check_finite(next_obs, count, a->obs_dim, "next_obs"));
+  if (discount) TRY(check_finite(discount, count, 1, "discount"));
   return copy_data(a, count, (const float *const[]){obs, act, next_obs, discount});
 }
 

@@ -6,7 +6,7 @@
 #include "agent/agent.h"
 #include "cli/prompt_args.h"
 #include "cli/cli.h"
-#include "core/newfile.h"
+#include "core/files.h"
 #include "core/progress.h"
 #include "rollout/policy.h"
 #include "view/film.h"
@@ -246,9 +246,9 @@ static int run(const Arguments *a) {
     return bfm_fail(BFM_BAD_ARGUMENT, "name the file to write: -o film.mp4 or -o strip.png%s%s%s",
                     a->path ? ", not \"" : "", a->path ? a->path : "", a->path ? "\"" : "");
   }
-  NewFile file;  // one that cannot be written is told before the episode
-  TRY(newfile_open(&file, a->path));
-  newfile_abandon(&file);
+  OutputFile file;  // one that cannot be written is told before the episode
+  TRY(output_open(&file, a->path));
+  output_discard(&file);
   Episode e = {.arguments = a, .ask = a->ask};
   cli_catch_signals();
   int status = play(&e);

@@ -9,12 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/newfile.h"
+#include "core/files.h"
 
 // *text: to be freed by the caller, also after a failure
 static int read_text(const char *path, char **text, size_t *length) {
   *text = NULL;
-  if (!*path) return bfm_fail(BFM_BAD_ARGUMENT, "a file to read needs a name");
+  if (!*path) return bfm_fail(BFM_BAD_ARGUMENT, "the file to read needs a name");
   FILE *file = fopen(path, "r");
   if (!file) return bfm_fail(BFM_IO, "cannot open %s: %s", path, strerror(errno));
   size_t size = 0;
@@ -118,11 +118,11 @@ int json_floats(const cJSON *json, const char *path, const char *name, int64_t c
 int json_write(const cJSON *object, const char *path) {
   char *text = cJSON_Print(object);
   if (!text) return bfm_fail(BFM_NO_MEMORY, "no memory for %s", path);
-  NewFile file;
-  int status = newfile_open(&file, path);
-  if (!status) status = newfile_write(&file, text, strlen(text));
-  if (!status) status = newfile_write(&file, "\n", 1);
-  if (!status) status = newfile_commit(&file);
+  OutputFile file;
+  int status = output_open(&file, path);
+  if (!status) status = output_write(&file, text, strlen(text));
+  if (!status) status = output_write(&file, "\n", 1);
+  if (!status) status = output_commit(&file);
   free(text);
   return status;
 }

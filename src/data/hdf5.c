@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "core/oldfile.h"
+#include "core/files.h"
 #include "data/hdf5_probe.h"
 
 // at the end of the process HDF5 would write what it still holds; after a failed write it holds
@@ -54,7 +54,7 @@ static void open_and_use(void *context) {
 static int use_with_care(Use *u) {
   int fd;
   size_t size;
-  TRY(oldfile_open(u->path, &fd, &size));
+  TRY(input_open(u->path, &fd, &size));
   u->locked = flock(fd, LOCK_SH | LOCK_NB) && errno == EWOULDBLOCK;
   close(fd);
   if (H5Fis_hdf5(u->path) <= 0) return bfm_fail(BFM_BAD_FILE, "%s is not an HDF5 file", u->path);

@@ -9,7 +9,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
-#include "core/oldfile.h"
+#include "core/files.h"
 
 #define END_SIZE 22    // of the record that ends a zip file, without its comment
 #define ENTRY_SIZE 46  // of an entry of the directory, without its name
@@ -299,7 +299,7 @@ int npz_open(Npz **npz, const char *path) {
   *npz = NULL;
   int fd;
   size_t size, done = 0;
-  TRY(oldfile_open(path, &fd, &size));
+  TRY(input_open(path, &fd, &size));
   uint8_t *bytes = malloc(size + 1);
   for (ssize_t n; bytes && done < size; done += (size_t)n) {
     if ((n = read(fd, bytes + done, size - done)) <= 0) break;

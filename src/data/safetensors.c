@@ -13,8 +13,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "core/newfile.h"
-#include "core/oldfile.h"
+#include "core/files.h"
 
 #define LENGTH_BYTES 8
 #define HEADER_MAX ((uint64_t)100000000)  // the limit of the format's own implementation
@@ -302,7 +301,7 @@ int safetensors_open(SafeTensors **file, const char *path) {
   *file = NULL;
   int fd;
   size_t size;
-  TRY(oldfile_open(path, &fd, &size));
+  TRY(input_open(path, &fd, &size));
   void *map = size ? mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0) : NULL;
   int error = errno;
   close(fd);
@@ -453,16 +452,16 @@ static int make_header(const Tensor *tensors, int count, const char *const *meta
 
 static int write_file(const char *path, const Tensor *tensors, int count, const char *header,
                       size_t header_size) {
-  NewFile file;
-  TRY(newfile_open(&file, path));
-  TRY(newfile_write(&file, header, header_size));
+  OutputFile file;
+  TRY(output_open(&file, path));
+  TRY(output_write(&file, header, header_size));
   for (int s = 0; s < 4; s++) {
     for (int i = 0; i < count; i++) {
       if (types[tensors[i].type].size != sizes[s]) continue;
-      TRY(newfile_write(&file, tensors[i].data, tensor_bytes(&tensors[i])));
+      TRY(output_write(&file, tensors[i].data, tensor_bytes(&tensors[i])));
     }
   }
-  return newfile_commit(&file);
+  return output_commit(&file);
 }
 
 int safetensors_write(const char *path, const Tensor *tensors, int count,

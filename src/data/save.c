@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "core/newfile.h"
+#include "core/files.h"
 #include "data/dataset.h"
 
 // an episode ends with the last of its rows that is kept
@@ -82,14 +82,14 @@ static int write_file(const Dataset *data, const char *path, const uint8_t *keep
 int dataset_write(const Dataset *data, const char *path, const uint8_t *keep,
                   const volatile sig_atomic_t *stop) {
   if (!access(path, F_OK)) return bfm_fail(BFM_IO, "%s is there already", path);
-  NewFile file;
-  TRY(newfile_open(&file, path));
+  OutputFile file;
+  TRY(output_open(&file, path));
   unlink(file.temporary);  // the writer makes its own
   uint8_t *flags = malloc(2 * (size_t)data->count + 1);
   int status = flags ? write_file(data, file.temporary, keep, flags, stop)
                      : bfm_fail(BFM_NO_MEMORY, "no memory for %" PRId64 " rows", data->count);
   free(flags);
-  if (!status) return newfile_commit_new(&file);
-  newfile_abandon(&file);
+  if (!status) return output_commit_new(&file);
+  output_discard(&file);
   return status;
 }

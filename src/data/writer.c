@@ -16,7 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "core/newfile.h"
+#include "core/files.h"
 
 #define COPY_BYTES (1 << 20)
 
@@ -247,7 +247,7 @@ static int check_room(const Writer *w, int fd, int64_t planned) {
 }
 
 // under the temporary name, to be committed; open, locked and without rows
-static int make_file(Writer *w, const NewFile *file, int64_t planned, const Note *notes,
+static int make_file(Writer *w, const OutputFile *file, int64_t planned, const Note *notes,
                      int note_count) {
   TRY(check_room(w, file->fd, planned));
   TRY(lay_out(w, file->temporary, planned, notes, note_count));
@@ -285,15 +285,15 @@ void writer_abandon(Writer *w) {
 
 static int create(Writer *w, int64_t planned, const Note *notes, int note_count) {
   struct stat info;
-  NewFile file;
+  OutputFile file;
   if (!lstat(w->path, &info)) {
     return bfm_fail(BFM_IO, "%s is there already%s", w->path,
                     S_ISREG(info.st_mode) ? ": --resume goes on with it" : "");
   }
-  TRY(newfile_open(&file, w->path));
+  TRY(output_open(&file, w->path));
   int status = make_file(w, &file, planned, notes, note_count);
-  if (!status) return newfile_commit_new(&file);
-  newfile_abandon(&file);
+  if (!status) return output_commit_new(&file);
+  output_discard(&file);
   return status;
 }
 
@@ -319,16 +319,16 @@ static int copy_rows(const Writer *from, const Writer *to) {
 
 // the same rows and notes in a file for another plan, which takes the place of this one
 static int rewrite(Writer *w, int64_t planned, const Note *notes, int note_count) {
-  NewFile file;
-  TRY(newfile_open(&file, w->path));
+  OutputFile file;
+  TRY(output_open(&file, w->path));
   Writer old = *w;
   w->fd = -1;
   int status = make_file(w, &file, planned, notes, note_count);
   if (!status) status = copy_rows(&old, w);
   w->rows = old.rows;
   if (!status) status = put_lengths(w);
-  if (!status) status = newfile_commit(&file);
-  else newfile_abandon(&file);
+  if (!status) status = output_commit(&file);
+  else output_discard(&file);
   close(old.fd);
   return status;
 }

@@ -395,7 +395,7 @@ int bfm_explorer_set_tensor(bfm_explorer *e, int task, const char *name, const f
   NEED("explorer, name", e, name);
   const AgentTensor *t;
   TRY(find_tensor(e, task, name, count, &t));
-  TRY(agent_check_finite(values, 1, count, name));
+  TRY(check_finite(values, 1, count, name));
   TRY(padding_upload(e->ops, t->tensor.padding, agent_tensor_at(t, task), values, count));
   explorer_refresh_copies(e);
   return e->ops->sync(e->ops);
@@ -439,7 +439,7 @@ int bfm_explorer_act(bfm_explorer *e, const float *obs, int explore, uint64_t st
     }
     return BFM_OK;
   }
-  TRY(agent_check_finite(obs, rows, e->obs_dim, "obs"));
+  TRY(check_finite(obs, rows, e->obs_dim, "obs"));
   memcpy(e->staged, obs, rows * e->obs_dim * sizeof *obs);
   memcpy(e->staged + seen_count(e) * sizeof *obs, &step, sizeof step);
   TRY(ops->upload(ops, e->seen, e->staged, e->staged_bytes));
@@ -457,7 +457,7 @@ int bfm_explorer_add(bfm_explorer *e, const float *rows) {
   Ops *ops = e->ops;
   int64_t slot = (int64_t)e->T * e->E * e->row;
   TRY(explorer_ready(e));
-  TRY(agent_check_finite(rows, (int64_t)e->T * e->E, e->row, "rows"));
+  TRY(check_finite(rows, (int64_t)e->T * e->E, e->row, "rows"));
   if (!e->ring) {
     void *ring;
     TRY(ops->alloc(ops, &ring, e->capacity * slot * sizeof *rows));
@@ -500,7 +500,7 @@ int bfm_explorer_update(bfm_explorer *e, int64_t updates) {
 static int upload(bfm_explorer *e, float *to, const float *from, int64_t cols, const char *what) {
   int64_t rows = e->T * e->N;
   if (!from) return bfm_fail(BFM_BAD_ARGUMENT, "a batch needs %s", what);
-  TRY(agent_check_finite(from, rows, cols, what));
+  TRY(check_finite(from, rows, cols, what));
   return e->ops->upload(e->ops, to, from, rows * cols * sizeof *to);
 }
 

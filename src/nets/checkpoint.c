@@ -8,6 +8,7 @@
 
 #include "agent/agent.h"
 #include "core/bf16.h"
+#include "core/number.h"
 
 void checkpoint_add(Entry *entries, int *count, int64_t axis, const char *prefix,
                     const NetTensor *t, float *at) {
@@ -49,7 +50,7 @@ static int stage(Ops *ops, const Entry *e, int half, void *to, Tensor *out) {
   out->data = to;
   if (e->at) {
     TRY(padding_download(ops, e->padding, to, e->at, tensor_count(out)));
-    if (agent_check_finite(to, 1, tensor_count(out), out->name)) return BFM_DIVERGED;
+    if (check_finite(to, 1, tensor_count(out), out->name)) return BFM_DIVERGED;
   } else {
     memcpy(to, e->tensor.data, tensor_bytes(out));
   }
@@ -107,7 +108,7 @@ static int read_floats(const Tensor *t, float **made, const float **values) {
     if (!*made) return bfm_fail(BFM_NO_MEMORY, "out of memory for %s", t->name);
     for (int64_t i = 0; i < count; i++) (*made)[i] = bf16_to_f32(half[i]);
   }
-  return agent_check_finite(*values, 1, count, t->name) ? BFM_BAD_FILE : BFM_OK;
+  return check_finite(*values, 1, count, t->name) ? BFM_BAD_FILE : BFM_OK;
 }
 
 static int read_entry(Ops *ops, const SafeTensors *file, const Entry *e, int half) {

@@ -235,7 +235,7 @@ int agent_check_z(const float *z, int64_t d) {
 static int prompt(bfm_agent *a, int replica, int64_t rows, const float *obs, const float *weight,
                   int least_squares, float *z) {
   TRY(agent_check_replica(a, replica));
-  TRY(agent_check_finite(obs, rows, a->obs_dim, "obs"));
+  TRY(check_finite(obs, rows, a->obs_dim, "obs"));
   TRY(reserve(a, rows));
   Prompt *p = a->prompter;
   p->replica = replica, p->rows = rows, p->obs = obs, p->weight = weight;
@@ -253,7 +253,7 @@ int bfm_agent_prompt_reward(bfm_agent *a, int replica, int64_t rows, const float
   }
   if (rows < 1)
     return bfm_fail(BFM_BAD_ARGUMENT, "a prompt needs at least one state, not %ld", (long)rows);
-  TRY(agent_check_finite(reward, rows, 1, "reward"));
+  TRY(check_finite(reward, rows, 1, "reward"));
   float *weight = malloc(rows * sizeof *weight);
   if (!weight) return bfm_fail(BFM_NO_MEMORY, "out of memory for %ld rewards", (long)rows);
   double highest = -INFINITY, largest = 0, sum = 0;

@@ -74,7 +74,7 @@ static int take_states(bfm_agent *a, int64_t count, const float *obs, const doub
   const World *world;
   TRY(agent_open_world(a, &world));
   if (!count) return BFM_OK;
-  TRY(agent_check_finite(obs, count, a->obs_dim, "obs"));
+  TRY(check_finite(obs, count, a->obs_dim, "obs"));
   p->nq = world->model->nq;
   p->nv = world->model->nv;
   p->na = world->model->na;

@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "core/newfile.h"
+#include "core/files.h"
 #include "core/progress.h"
 
 extern char **environ;
@@ -43,7 +43,7 @@ static void put_number(FILE *out, double x) {
 // ---------------------------------- running gnuplot ----------------------------------------------
 
 typedef struct {
-  NewFile script, pictures[2];
+  OutputFile script, pictures[2];
   FILE *out;  // the script
 } Plot;
 
@@ -62,19 +62,19 @@ int plot_stem(const char *path, char *stem, size_t size) {
 }
 
 static void plot_abandon(Plot *p) {
-  for (int i = 0; i < 2; i++) newfile_abandon(&p->pictures[i]);
-  newfile_abandon(&p->script);
+  for (int i = 0; i < 2; i++) output_discard(&p->pictures[i]);
+  output_discard(&p->script);
 }
 
 static int plot_open(Plot *p, const char *path) {
-  NewFile *files[] = {&p->pictures[0], &p->pictures[1], &p->script};
+  OutputFile *files[] = {&p->pictures[0], &p->pictures[1], &p->script};
   static const char *const suffixes[] = {"svg", "png", "gnuplot"};
   *p = (Plot){.script.fd = -1, .pictures = {{.fd = -1}, {.fd = -1}}};
   int status = BFM_OK;
   for (int i = 0; i < 3 && !status; i++) {
     char name[PATH_MAX + 8];
     snprintf(name, sizeof name, "%s.%s", path, suffixes[i]);
-    status = newfile_open(files[i], name);
+    status = output_open(files[i], name);
   }
   if (!status) p->out = fopen(p->script.temporary, "w");
   if (p->out) return BFM_OK;
@@ -111,7 +111,7 @@ static int draw(const Plot *p) {
 }
 
 // gnuplot says nothing of a full disk
-static int check_end(const NewFile *picture, const char *end) {
+static int check_end(const OutputFile *picture, const char *end) {
   char last[16];
   int fd = open(picture->temporary, O_RDONLY | O_CLOEXEC);
   off_t size = fd < 0 ? 0 : lseek(fd, 0, SEEK_END), at = size > 16 ? size - 16 : 0;
@@ -127,7 +127,7 @@ static int plot_close(Plot *p) {
   int status =
       bad ? bfm_fail(BFM_IO, "cannot write %s: %s", p->script.path, strerror(errno)) : draw(p);
   for (int i = 0; i < 2 && !status; i++) status = check_end(&p->pictures[i], pictures[i].end);
-  for (int i = 0; i < 2 && !status; i++) status = newfile_commit(&p->pictures[i]);
+  for (int i = 0; i < 2 && !status; i++) status = output_commit(&p->pictures[i]);
   plot_abandon(p);
   return status;
 }

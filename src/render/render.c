@@ -12,7 +12,7 @@
 #include <png.h>
 
 #include "bfm.h"
-#include "core/newfile.h"
+#include "core/files.h"
 #include "envs/sim.h"
 #include "render/gl.h"
 
@@ -189,14 +189,14 @@ int render_write_png(const char *path, const uint8_t *rgb, int width, int height
   uint8_t *bytes = malloc(size);
   if (!bytes) return bfm_fail(BFM_NO_MEMORY, "%s: no memory for %zu bytes", path, (size_t)size);
 
-  NewFile file;
+  OutputFile file;
   int status = BFM_OK;
   if (!png_image_write_to_memory(&image, bytes, &size, 0, rgb, 0, NULL)) {
     status = bfm_fail(BFM_IO, "%s: %s", path, image.message);
   }
-  if (!status) status = newfile_open(&file, path);
-  if (!status) status = newfile_write(&file, bytes, size);
-  if (!status) status = newfile_commit(&file);
+  if (!status) status = output_open(&file, path);
+  if (!status) status = output_write(&file, bytes, size);
+  if (!status) status = output_commit(&file);
   free(bytes);
   return status;
 }

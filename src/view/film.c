@@ -16,7 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "core/newfile.h"
+#include "core/files.h"
 #include "render/render.h"
 
 #define MOST_RATE 30.0  // pictures a second
@@ -256,14 +256,14 @@ int film_mp4(const Film *film, const char *path) {
   even.width += even.width % 2;
   even.height += even.height % 2;
   Plot plot = {.rgb = NULL};
-  NewFile file;
+  OutputFile file;
   int status = BFM_OK;
   if (film->rewards) status = plot_draw(&plot, &even, even.width, PLOT_HEIGHT);
-  if (!status) status = newfile_open(&file, path);
+  if (!status) status = output_open(&file, path);
   if (!status) {
     status = film_to(&even, &plot, file.temporary);
-    if (status) newfile_abandon(&file);
-    else status = newfile_commit(&file);
+    if (status) output_discard(&file);
+    else status = output_commit(&file);
   }
   free(plot.rgb);
   return status;

@@ -116,7 +116,7 @@ def test_the_scale_of_a_reward_does_not_matter(factor, model):
     (["--goal", "x = red"], "x = red"), (["--goal", "q = 1"], "q"), (["--goal", "x = 1,"], "goal"),
     (["--goal", "x = "], "x = "), (["--goal", f"{'x + ' * 99} x = 1"], "at most 255"),
     (["--goal", "x = 1e300"], "goal \"x = 1e300\": it is too far"),
-    (["--z", ""], "a file to read needs a name"), (["--demo", "nowhere.h5"], "nowhere.h5"),
+    (["--z", ""], "the file to read needs a name"), (["--demo", "nowhere.h5"], "nowhere.h5"),
     (["--z", "nowhere.json"], "nowhere.json"), ([], "--reward"),
     (["--goal", "x = 0", "--softmax", "1"], "--softmax weighs rewards, of which --goal has none"),
     (["--z", "z.json", "--softmax", "1"], "of which --z has none"),

@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-#include "core/newfile.h"
+#include "core/files.h"
 #include "data/safetensors.h"
 
 static char folder[] = "/tmp/bfm-safetensors-XXXXXX";
@@ -196,9 +196,9 @@ static void test_open_refusals(void **state) {
   assert_int_equal(safetensors_open(&file, "/nonexistent/model"), BFM_IO);
   assert_message("No such file");
   assert_int_equal(safetensors_open(&file, NULL), BFM_BAD_ARGUMENT);
-  assert_message("has no name");
+  assert_message("the file to read needs a name");
   assert_int_equal(safetensors_open(&file, folder), BFM_IO);
-  assert_message("a folder: a file is wanted here");
+  assert_message("it is a folder");
   static const unsigned char huge[8] = {255, 255, 255, 255, 255, 255, 255, 255};
   assert_int_equal(safetensors_parse(&file, huge, 8), BFM_BAD_FILE);
   assert_message("this is not a safetensors file");
@@ -289,18 +289,18 @@ static void *write_empty(void *status) {
 static void test_two_threads_write_the_same_file(void **state) {
   (void)state;
   pthread_t thread;
-  NewFile file;
+  OutputFile file;
   SafeTensors *read;
   int status = -1;
-  assert_int_equal(newfile_open(&file, path), BFM_OK);
-  assert_int_equal(newfile_write(&file, "not", 3), BFM_OK);
+  assert_int_equal(output_open(&file, path), BFM_OK);
+  assert_int_equal(output_write(&file, "not", 3), BFM_OK);
   assert_int_equal(pthread_create(&thread, NULL, write_empty, &status), 0);
   pthread_join(thread, NULL);
   assert_int_equal(status, BFM_OK);
-  assert_int_equal(newfile_write(&file, " one", 4), BFM_OK);
+  assert_int_equal(output_write(&file, " one", 4), BFM_OK);
   assert_int_equal(safetensors_open(&read, path), BFM_OK);
   safetensors_close(read);
-  assert_int_equal(newfile_commit(&file), BFM_OK);
+  assert_int_equal(output_commit(&file), BFM_OK);
   assert_int_equal(safetensors_open(&read, path), BFM_BAD_FILE);
   assert_int_equal(files_in_folder(), 1);
 }

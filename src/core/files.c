@@ -1,9 +1,10 @@
-// A file that appears whole or not at all. The temporary name carries the thread's id, so that two
-// of them, of one process or of two, never write into each other's file; the rename decides who was
-// last. What a thread that is no more has left is removed by the next to write the same file.
+// Input files and atomically written output files. The temporary name of an output file contains the
+// id of the writing thread, so two writers of the same path, in one process or in two, never share a
+// temporary file; the last rename wins. If a writer dies, the next writer of the same path removes
+// its temporary file.
 
-#define _GNU_SOURCE  // a rename that replaces nothing, gettid
-#include "core/newfile.h"
+#define _GNU_SOURCE  // renameat2, gettid
+#include "core/files.h"
 
 #include <ctype.h>
 #include <dirent.h>
@@ -16,15 +17,34 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define WRITE_MAX ((size_t)1 << 30)  // write() takes no more than 2 GiB at once
+#define WRITE_MAX ((size_t)1 << 30)  // write() transfers at most 2 GiB per call
 
-static int failed(NewFile *f, const char *verb) {
+// ---------------------------------- input --------------------------------------------------------
+
+// O_NONBLOCK: opening a pipe that has no writer would block forever
+int input_open(const char *path, int *fd, size_t *size) {
+  struct stat info = {.st_mode = 0};
+  if (!path) return bfm_fail(BFM_BAD_ARGUMENT, "the file to read needs a name");
+  *fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  if (*fd < 0) return bfm_fail(BFM_IO, "cannot open %s: %s", path, strerror(errno));
+  if (!fstat(*fd, &info) && S_ISREG(info.st_mode)) {
+    *size = (size_t)info.st_size;
+    return BFM_OK;
+  }
+  close(*fd);
+  return bfm_fail(BFM_IO, "cannot read %s: it is %s", path,
+                  S_ISDIR(info.st_mode) ? "a folder" : "not a regular file");
+}
+
+// ---------------------------------- output -------------------------------------------------------
+
+static int failed(OutputFile *f, const char *verb) {
   int status = bfm_fail(BFM_IO, "cannot %s %s: %s", verb, f->path, strerror(errno));
-  newfile_abandon(f);
+  output_discard(f);
   return status;
 }
 
-// the folder of a path, as long a name as the path at most; returns the name in it
+// writes the path's folder to folder and returns the file's name, a pointer into path
 static const char *split(const char *path, char folder[PATH_MAX]) {
   snprintf(folder, PATH_MAX, "%s", path);
   char *slash = strrchr(folder, '/');
@@ -37,8 +57,9 @@ static const char *split(const char *path, char folder[PATH_MAX]) {
   return name;
 }
 
-// of NAME.THREAD.tmp, or of the temporary of such a one; 0: the entry is something else
-static long thread_of(const char *entry, const char *name) {
+// The thread id in NAME.ID.tmp, 0 for any other entry. A temporary file may itself have been written
+// atomically, so NAME.ID.tmp.ID.tmp counts too.
+static long writer_of(const char *entry, const char *name) {
   size_t length = strlen(name);
   if (strncmp(entry, name, length)) return 0;
   long thread = 0;
@@ -52,13 +73,13 @@ static long thread_of(const char *entry, const char *name) {
   return thread <= INT_MAX ? thread : 0;
 }
 
-static void remove_abandoned(const char *path) {
+static void remove_orphans(const char *path) {
   char folder[PATH_MAX];
   const char *name = split(path, folder);
   DIR *entries = opendir(folder);
   if (!entries) return;
   for (struct dirent *entry; (entry = readdir(entries));) {
-    long thread = thread_of(entry->d_name, name);
+    long thread = writer_of(entry->d_name, name);
     if (thread > 0 && kill((pid_t)thread, 0) && errno == ESRCH) {
       unlinkat(dirfd(entries), entry->d_name, 0);
     }
@@ -66,28 +87,28 @@ static void remove_abandoned(const char *path) {
   closedir(entries);
 }
 
-int newfile_open(NewFile *f, const char *path) {
+int output_open(OutputFile *f, const char *path) {
   f->fd = -1;
-  if (!path || !*path) return bfm_fail(BFM_BAD_ARGUMENT, "a file to write needs a name");
+  if (!path || !*path) return bfm_fail(BFM_BAD_ARGUMENT, "the file to write needs a name");
   int n = snprintf(f->path, sizeof f->path, "%s", path);
   int m = snprintf(f->temporary, sizeof f->temporary, "%s.%d.tmp", path, (int)gettid());
   if (n >= (int)sizeof f->path || m >= (int)sizeof f->temporary) {
-    return bfm_fail(BFM_BAD_ARGUMENT, "a file name of %zu characters is too long: %.64s…",
-                    strlen(path), path);
+    return bfm_fail(BFM_BAD_ARGUMENT, "the file name %.64s… is too long: it has %zu characters",
+                    path, strlen(path));
   }
 
-  // a rename over a device or a folder is never what was meant
+  // a rename would replace a device or an empty folder
   struct stat info;
   if (!stat(path, &info) && !S_ISREG(info.st_mode)) {
-    return bfm_fail(BFM_IO, "cannot write %s: it is there and not a regular file", path);
+    return bfm_fail(BFM_IO, "cannot write %s: it exists and is not a regular file", path);
   }
 
-  remove_abandoned(path);
+  remove_orphans(path);
   f->fd = open(f->temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   return f->fd < 0 ? failed(f, "create") : BFM_OK;
 }
 
-int newfile_write(NewFile *f, const void *bytes, size_t size) {
+int output_write(OutputFile *f, const void *bytes, size_t size) {
   const char *p = bytes;
   while (size > 0) {
     ssize_t n = write(f->fd, p, size < WRITE_MAX ? size : WRITE_MAX);
@@ -104,19 +125,19 @@ static int sync_folder(const char *path) {
   split(path, folder);
   int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd < 0) return -1;
-  int bad = fsync(fd) && errno != EINVAL;  // some file systems cannot sync a folder
+  int bad = fsync(fd) && errno != EINVAL;  // EINVAL: the file system cannot sync folders
   close(fd);
   return bad ? -1 : 0;
 }
 
-// not every file system can refuse to replace
-static int move(const NewFile *f, unsigned flags) {
+// some file systems do not support RENAME_NOREPLACE: rename plainly there
+static int move(const OutputFile *f, unsigned flags) {
   if (!flags) return rename(f->temporary, f->path);
   int bad = renameat2(AT_FDCWD, f->temporary, AT_FDCWD, f->path, flags);
   return bad && (errno == EINVAL || errno == ENOSYS) ? move(f, 0) : bad;
 }
 
-static int commit(NewFile *f, unsigned flags) {
+static int commit(OutputFile *f, unsigned flags) {
   if (fsync(f->fd)) return failed(f, "write");
   int bad = close(f->fd);
   f->fd = -1;
@@ -126,11 +147,11 @@ static int commit(NewFile *f, unsigned flags) {
   return sync_folder(f->path) ? failed(f, "sync the folder of") : BFM_OK;
 }
 
-int newfile_commit(NewFile *f) { return commit(f, 0); }
+int output_commit(OutputFile *f) { return commit(f, 0); }
 
-int newfile_commit_new(NewFile *f) { return commit(f, RENAME_NOREPLACE); }
+int output_commit_new(OutputFile *f) { return commit(f, RENAME_NOREPLACE); }
 
-void newfile_abandon(NewFile *f) {
+void output_discard(OutputFile *f) {
   if (f->fd >= 0) close(f->fd);
   f->fd = -1;
   if (*f->temporary) unlink(f->temporary);
