@@ -328,7 +328,7 @@ int agent_new(bfm_agent **out, int64_t obs_dim, int64_t act_dim, const Config *c
   return BFM_OK;
 }
 
-int bfm_agent_new(bfm_agent **out, int64_t obs_dim, int64_t act_dim, const char *options) {
+bfm_status bfm_agent_new(bfm_agent **out, int64_t obs_dim, int64_t act_dim, const char *options) {
   NEED("agent", out);
   Config config;
   *out = NULL;
@@ -373,8 +373,8 @@ int agent_on_cpu(const bfm_agent *a) { return !strncmp(a->ops->name, "cpu", 3); 
 
 int bfm_agent_tensor_count(const bfm_agent *a) { return a->tensor_count; }
 
-int bfm_agent_tensor_info(const bfm_agent *a, int index, const char **name, int *dims,
-                          int64_t shape[4]) {
+bfm_status bfm_agent_tensor_info(const bfm_agent *a, int index, const char **name, int *dims,
+                                 int64_t shape[4]) {
   NEED("agent, name, dims, shape", a, name, dims, shape);
   if (index < 0 || index >= a->tensor_count) {
     return bfm_fail(BFM_BAD_ARGUMENT, "tensor %d of %d", index, a->tensor_count);
@@ -428,15 +428,16 @@ static int find_for_access(const bfm_agent *a, int replica, const char *name, in
   return BFM_OK;
 }
 
-int bfm_agent_get_tensor(bfm_agent *a, int replica, const char *name, float *out, int64_t count) {
+bfm_status bfm_agent_get_tensor(bfm_agent *a, int replica, const char *name, float *out,
+                                int64_t count) {
   NEED("agent, name, out", a, name, out);
   const AgentTensor *t;
   TRY(find_for_access(a, replica, name, count, &t));
   return padding_download(a->ops, t->tensor.padding, out, agent_tensor_at(t, replica), count);
 }
 
-int bfm_agent_set_tensor(bfm_agent *a, int replica, const char *name, const float *values,
-                         int64_t count) {
+bfm_status bfm_agent_set_tensor(bfm_agent *a, int replica, const char *name, const float *values,
+                                int64_t count) {
   NEED("agent, name", a, name);
   const AgentTensor *t;
   TRY(find_for_access(a, replica, name, count, &t));

@@ -102,12 +102,12 @@ static int save_model(bfm_agent *a, int replica, int half, const char *path) {
   return save(a, MODEL, replica, config, half, path);
 }
 
-int bfm_agent_save_model(bfm_agent *a, int replica, const char *path) {
+bfm_status bfm_agent_save_model(bfm_agent *a, int replica, const char *path) {
   NEED("agent", a);
   return save_model(a, replica, 0, path);
 }
 
-int bfm_agent_save_state(bfm_agent *a, const char *path) {
+bfm_status bfm_agent_save_state(bfm_agent *a, const char *path) {
   NEED("agent", a);
   TRY(agent_ready(a));
   return save(a, STATE, 0, a->config, 0, path);
@@ -186,8 +186,8 @@ static int copy_prompt(bfm_agent *to, const bfm_agent *from, int64_t count) {
   return status;
 }
 
-int bfm_agent_export(bfm_agent *a, int replica, const char *path, int members, int half,
-                     int64_t prompt_states) {
+bfm_status bfm_agent_export(bfm_agent *a, int replica, const char *path, int members, int half,
+                            int64_t prompt_states) {
   NEED("agent", a);
   TRY(agent_check_replica(a, replica));
   if (members < 0 || members > a->M) {
@@ -342,7 +342,7 @@ static int load(bfm_agent **out, const SafeTensors *file, const char *options) {
   return status;
 }
 
-int bfm_agent_load(bfm_agent **out, const char *path, const char *options) {
+bfm_status bfm_agent_load(bfm_agent **out, const char *path, const char *options) {
   NEED("agent", out);
   *out = NULL;
   SafeTensors *file;

@@ -102,8 +102,8 @@ static void run_pi(bfm_agent *a, int replica, int64_t rows) {
                                                 .act_dim = a->act_dim, .ld = x->pi.ld_out});
 }
 
-int bfm_agent_F(bfm_agent *a, int replica, int64_t rows, const float *obs, const float *act,
-                const float *z, float *out) {
+bfm_status bfm_agent_F(bfm_agent *a, int replica, int64_t rows, const float *obs, const float *act,
+                       const float *z, float *out) {
   NEED("agent, out", a, out);
   TRY(check(a, replica, rows));
   TRY(reserve(a, rows, 1));
@@ -123,8 +123,8 @@ int bfm_agent_F(bfm_agent *a, int replica, int64_t rows, const float *obs, const
   return a->ops->sync(a->ops);
 }
 
-int bfm_agent_B(bfm_agent *a, int replica, int64_t rows, const float *obs, const float *z,
-                float *out) {
+bfm_status bfm_agent_B(bfm_agent *a, int replica, int64_t rows, const float *obs, const float *z,
+                       float *out) {
   NEED("agent, out", a, out);
   Ops *ops = a->ops;
   TRY(check(a, replica, rows));
@@ -154,8 +154,8 @@ int bfm_agent_B(bfm_agent *a, int replica, int64_t rows, const float *obs, const
   return ops->sync(ops);
 }
 
-int bfm_agent_pi(bfm_agent *a, int replica, int64_t rows, const float *obs, const float *z,
-                 float *out) {
+bfm_status bfm_agent_pi(bfm_agent *a, int replica, int64_t rows, const float *obs, const float *z,
+                        float *out) {
   NEED("agent, out", a, out);
   return bfm_agent_act(a, replica, rows, obs, z, 0, 0, 0, out);
 }
@@ -178,8 +178,8 @@ static void best_of(bfm_agent *a, int replica, int64_t n, int64_t samples, uint6
                               .q_stride = n * samples});
 }
 
-int bfm_agent_act(bfm_agent *a, int replica, int64_t rows, const float *obs, const float *z, int es,
-                  uint64_t seed, uint64_t step, float *act) {
+bfm_status bfm_agent_act(bfm_agent *a, int replica, int64_t rows, const float *obs, const float *z,
+                         int es, uint64_t seed, uint64_t step, float *act) {
   NEED("agent, act", a, act);
   TRY(check(a, replica, rows));
   if (es < 0 || es > 4096) return bfm_fail(BFM_BAD_ARGUMENT, "es must be 0 to 4096, not %d", es);

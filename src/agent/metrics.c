@@ -277,7 +277,7 @@ static int measure(bfm_agent *a, float *all) {
   return a->laplacian ? BFM_OK : of_m(a, all);
 }
 
-int bfm_agent_metrics(bfm_agent *a, float *out) {
+bfm_status bfm_agent_metrics(bfm_agent *a, float *out) {
   NEED("agent, out", a, out);
   if (!a->stepped) return bfm_fail(BFM_BAD_ARGUMENT, "no metrics before a training step");
   float *all = calloc(a->R * METRICS, sizeof *all);

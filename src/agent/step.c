@@ -297,7 +297,7 @@ int agent_upload_ones(Ops *ops, float *to, int64_t count) {
   return BFM_OK;
 }
 
-int bfm_agent_update(bfm_agent *a, const bfm_batch *batch, float *losses) {
+bfm_status bfm_agent_update(bfm_agent *a, const bfm_batch *batch, float *losses) {
   NEED("agent", a);
   Ops *ops = a->ops;
   if (!batch || !batch->obs || !batch->act || !batch->next_obs) {
@@ -429,8 +429,8 @@ static int copy_data(bfm_agent *a, int64_t count, const float *const from[DATA_A
   return use_data(a, count, (const float *const *)to);
 }
 
-int bfm_agent_set_data(bfm_agent *a, int64_t count, const float *obs, const float *act,
-                       const float *next_obs, const float *discount) {
+bfm_status bfm_agent_set_data(bfm_agent *a, int64_t count, const float *obs, const float *act,
+                              const float *next_obs, const float *discount) {
   NEED("agent", a);
   TRY(check_count(count));
   if (!obs || !act || !next_obs) {
@@ -460,7 +460,7 @@ int agent_set_lr(bfm_agent *a, double lr) {
   return a->data_count ? record_graphs(a) : BFM_OK;
 }
 
-int bfm_agent_train(bfm_agent *a, int64_t steps, float *losses) {
+bfm_status bfm_agent_train(bfm_agent *a, int64_t steps, float *losses) {
   NEED("agent", a);
   if (!a->data_count)
     return bfm_fail(BFM_BAD_ARGUMENT, "no data to train on: bfm_agent_set_data first");

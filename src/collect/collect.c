@@ -218,8 +218,8 @@ static int check_learners(Collection *c, cJSON *entry) {
   if (!c->crew.learner) return BFM_OK;
   bfm_explorer *learner = c->crew.learner;
   float *losses = calloc((size_t)c->crew.agents * bfm_explorer_loss_count(learner), sizeof *losses);
-  int status = losses ? bfm_explorer_losses(learner, losses)
-                      : bfm_fail(BFM_NO_MEMORY, "no memory for the losses");
+  int status = losses ? BFM_OK : bfm_fail(BFM_NO_MEMORY, "no memory for the losses");
+  if (!status) status = bfm_explorer_losses(learner, losses);
   if (!status && entry) log_losses(entry, learner, c->crew.agents, losses);
   free(losses);
   return status;

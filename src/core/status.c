@@ -12,6 +12,8 @@ const char *bfm_error(void) { return message; }
 
 const char *bfm_version(void) { return BFM_VERSION; }
 
+int bfm_version_number(void) { return BFM_VERSION_NUMBER; }
+
 int bfm_fail(int status, const char *format, ...) {
   va_list args;
   va_start(args, format);

@@ -49,7 +49,7 @@ struct bfm_env {
 
 // ---------------------------------- life ---------------------------------------------------------
 
-int bfm_env_new(bfm_env **out, const char *name, int count, uint64_t seed, int threads) {
+bfm_status bfm_env_new(bfm_env **out, const char *name, int count, uint64_t seed, int threads) {
   NEED("env", out);
   *out = NULL;
   const Domain *domain;
@@ -220,13 +220,13 @@ static void read_reward(const World *world, mjData *data, int i, const double *q
 
 void bfm_env_seed(bfm_env *env, uint64_t seed) { sim_seed(env->sim, seed); }
 
-int bfm_env_reset(bfm_env *env, const uint8_t *which) {
+bfm_status bfm_env_reset(bfm_env *env, const uint8_t *which) {
   NEED("env", env);
   env->known.groups = 0;
   return sim_reset(env->sim, which);
 }
 
-int bfm_env_step(bfm_env *env, const double *actions) {
+bfm_status bfm_env_step(bfm_env *env, const double *actions) {
   NEED("env, actions", env, actions);
   Asked asked = {.env = env, .question = env->asked, .out = env->rewards};
   int64_t diverged = sim_diverged(env->sim);
@@ -249,7 +249,8 @@ void bfm_env_ended(const bfm_env *env, uint8_t *ended) {
 
 int64_t bfm_env_diverged(const bfm_env *env) { return sim_diverged(env->sim); }
 
-int bfm_env_set_state(bfm_env *env, const double *qpos, const double *qvel, const double *act) {
+bfm_status bfm_env_set_state(bfm_env *env, const double *qpos, const double *qvel,
+                             const double *act) {
   NEED("env", env);
   env->known.groups = 0;
   return sim_set_state(env->sim, qpos, qvel, act);
@@ -261,7 +262,8 @@ void bfm_env_state(bfm_env *env, double *qpos, double *qvel, double *act) {
 
 // ---------------------------------- rewards ------------------------------------------------------
 
-int bfm_env_group_rewards(bfm_env *env, const char *const *tasks, int groups, double *rewards) {
+bfm_status bfm_env_group_rewards(bfm_env *env, const char *const *tasks, int groups,
+                                 double *rewards) {
   NEED("env, tasks, rewards", env, tasks, rewards);
   Asked asked = {.env = env, .out = rewards};
   TRY(understand(env, tasks, groups, &asked.question));
@@ -275,12 +277,12 @@ int bfm_env_group_rewards(bfm_env *env, const char *const *tasks, int groups, do
   return asked.failed ? bfm_fail(BFM_NO_MEMORY, "no memory for copies of a reward") : BFM_OK;
 }
 
-int bfm_env_reward(bfm_env *env, const char *task, double *rewards) {
+bfm_status bfm_env_reward(bfm_env *env, const char *task, double *rewards) {
   return bfm_env_group_rewards(env, &task, 1, rewards);
 }
 
-int bfm_rewards(const char *name, const char *text, int64_t count, const double *qpos,
-                const double *qvel, const double *act, int threads, double *rewards) {
+bfm_status bfm_rewards(const char *name, const char *text, int64_t count, const double *qpos,
+                       const double *qvel, const double *act, int threads, double *rewards) {
   NEED("task", text);
   if (count) NEED("qpos, rewards", qpos, rewards);
   const Domain *domain;

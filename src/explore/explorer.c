@@ -313,8 +313,8 @@ int explorer_new(bfm_explorer **out, int64_t obs_dim, int64_t act_dim, int tasks
   return BFM_OK;
 }
 
-int bfm_explorer_new(bfm_explorer **out, int64_t obs_dim, int64_t act_dim, int tasks, int envs,
-                     const char *options) {
+bfm_status bfm_explorer_new(bfm_explorer **out, int64_t obs_dim, int64_t act_dim, int tasks,
+                            int envs, const char *options) {
   NEED("explorer", out);
   ExplorerOptions o;
   *out = NULL;
@@ -352,8 +352,8 @@ void bfm_explorer_get_sizes(const bfm_explorer *e, bfm_explorer_sizes *sizes) {
                                 .tasks = e->T, .envs = e->E};
 }
 
-int bfm_explorer_tensor_info(const bfm_explorer *e, int index, const char **name, int *dims,
-                             int64_t shape[4]) {
+bfm_status bfm_explorer_tensor_info(const bfm_explorer *e, int index, const char **name, int *dims,
+                                    int64_t shape[4]) {
   NEED("explorer, name, dims, shape", e, name, dims, shape);
   if (index < 0 || index >= e->tensor_count) {
     return bfm_fail(BFM_BAD_ARGUMENT, "tensor %d of %d", index, e->tensor_count);
@@ -382,16 +382,16 @@ static int find_tensor(const bfm_explorer *e, int task, const char *name, int64_
   return bfm_fail(BFM_BAD_ARGUMENT, "no tensor named \"%s\" in this explorer", name);
 }
 
-int bfm_explorer_get_tensor(bfm_explorer *e, int task, const char *name, float *out,
-                            int64_t count) {
+bfm_status bfm_explorer_get_tensor(bfm_explorer *e, int task, const char *name, float *out,
+                                   int64_t count) {
   NEED("explorer, name, out", e, name, out);
   const AgentTensor *t;
   TRY(find_tensor(e, task, name, count, &t));
   return padding_download(e->ops, t->tensor.padding, out, agent_tensor_at(t, task), count);
 }
 
-int bfm_explorer_set_tensor(bfm_explorer *e, int task, const char *name, const float *values,
-                            int64_t count) {
+bfm_status bfm_explorer_set_tensor(bfm_explorer *e, int task, const char *name, const float *values,
+                                   int64_t count) {
   NEED("explorer, name", e, name);
   const AgentTensor *t;
   TRY(find_tensor(e, task, name, count, &t));
@@ -426,7 +426,8 @@ static void act_body(bfm_explorer *e, int explore) {
 static void act_mean(void *explorer) { act_body(explorer, 0); }
 static void act_explore(void *explorer) { act_body(explorer, 1); }
 
-int bfm_explorer_act(bfm_explorer *e, const float *obs, int explore, uint64_t step, float *act) {
+bfm_status bfm_explorer_act(bfm_explorer *e, const float *obs, int explore, uint64_t step,
+                            float *act) {
   NEED("explorer, act", e, act);
   Ops *ops = e->ops;
   int64_t rows = (int64_t)e->T * e->E, count = e->E * e->act_dim;
@@ -452,7 +453,7 @@ int bfm_explorer_act(bfm_explorer *e, const float *obs, int explore, uint64_t st
 
 // ------------------------------- learning --------------------------------------------------------
 
-int bfm_explorer_add(bfm_explorer *e, const float *rows) {
+bfm_status bfm_explorer_add(bfm_explorer *e, const float *rows) {
   NEED("explorer", e);
   Ops *ops = e->ops;
   int64_t slot = (int64_t)e->T * e->E * e->row;
@@ -475,7 +476,7 @@ static void round_body(void *explorer) {
   explorer_learn(e, 0, e->options.delay, 1);
 }
 
-int bfm_explorer_update(bfm_explorer *e, int64_t updates) {
+bfm_status bfm_explorer_update(bfm_explorer *e, int64_t updates) {
   NEED("explorer", e);
   Ops *ops = e->ops;
   int64_t delay = e->options.delay;
@@ -504,7 +505,7 @@ static int upload(bfm_explorer *e, float *to, const float *from, int64_t cols, c
   return e->ops->upload(e->ops, to, from, rows * cols * sizeof *to);
 }
 
-int bfm_explorer_learn(bfm_explorer *e, const bfm_explorer_batch *batch) {
+bfm_status bfm_explorer_learn(bfm_explorer *e, const bfm_explorer_batch *batch) {
   NEED("explorer, batch", e, batch);
   ExplorerBatch *b = &e->batch[e->step % EXPLORER_AHEAD];
   TRY(explorer_ready(e));
@@ -530,7 +531,7 @@ const char *bfm_explorer_loss_name(const bfm_explorer *e, int index) {
   return index >= 0 && index < e->loss_count ? loss_names[index] : NULL;
 }
 
-int bfm_explorer_losses(bfm_explorer *e, float *out) {
+bfm_status bfm_explorer_losses(bfm_explorer *e, float *out) {
   NEED("explorer, losses", e, out);
   TRY(explorer_ready(e));
   int64_t n = e->M * e->N;

@@ -69,8 +69,8 @@ static int save(bfm_explorer *e, int kind, int task, const char *env, const char
   return status;
 }
 
-int bfm_explorer_save_model(bfm_explorer *e, int task, const char *env, const char *name,
-                            const char *path) {
+bfm_status bfm_explorer_save_model(bfm_explorer *e, int task, const char *env, const char *name,
+                                   const char *path) {
   NEED("explorer", e);
   if (task < 0 || task >= e->T) {
     return bfm_fail(BFM_BAD_ARGUMENT, "task %d of an explorer with %d", task, e->T);
@@ -83,7 +83,7 @@ int explorer_save_state(bfm_explorer *e, const char *env, const char *tasks, con
   return save(e, STATE, 0, env, tasks, path);
 }
 
-int bfm_explorer_save_state(bfm_explorer *e, const char *path) {
+bfm_status bfm_explorer_save_state(bfm_explorer *e, const char *path) {
   NEED("explorer", e);
   return explorer_save_state(e, NULL, NULL, path);
 }
@@ -131,7 +131,7 @@ static int load(bfm_explorer **out, const SafeTensors *file, int envs, const cha
   return restore(*out, file, kind, step);
 }
 
-int bfm_explorer_load(bfm_explorer **out, const char *path, int envs, const char *options) {
+bfm_status bfm_explorer_load(bfm_explorer **out, const char *path, int envs, const char *options) {
   NEED("explorer", out);
   *out = NULL;
   SafeTensors *file;

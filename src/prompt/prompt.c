@@ -244,8 +244,8 @@ static int prompt(bfm_agent *a, int replica, int64_t rows, const float *obs, con
   return agent_check_z(z, a->d);
 }
 
-int bfm_agent_prompt_reward(bfm_agent *a, int replica, int64_t rows, const float *obs,
-                            const float *reward, double softmax, float *z) {
+bfm_status bfm_agent_prompt_reward(bfm_agent *a, int replica, int64_t rows, const float *obs,
+                                   const float *reward, double softmax, float *z) {
   NEED("agent, z", a, z);
   if (softmax < 0 || !isfinite(softmax)) {
     return bfm_fail(BFM_BAD_ARGUMENT,
@@ -273,7 +273,8 @@ int bfm_agent_prompt_reward(bfm_agent *a, int replica, int64_t rows, const float
   return status;
 }
 
-int bfm_agent_prompt_states(bfm_agent *a, int replica, int64_t rows, const float *obs, float *z) {
+bfm_status bfm_agent_prompt_states(bfm_agent *a, int replica, int64_t rows, const float *obs,
+                                   float *z) {
   NEED("agent, z", a, z);
   if (rows < 1)
     return bfm_fail(BFM_BAD_ARGUMENT, "a prompt needs at least one state, not %ld", (long)rows);

@@ -25,7 +25,7 @@ static int add_to_sum(bfm_agent *a, const AgentTensor *t, int replica, uLong *su
   return status;
 }
 
-int bfm_agent_fingerprint(bfm_agent *a, int replica, char out[9]) {
+bfm_status bfm_agent_fingerprint(bfm_agent *a, int replica, char out[9]) {
   NEED("agent, out", a, out);
   TRY(agent_check_replica(a, replica));
   const char *b = a->net[NET_B].name;
@@ -59,7 +59,7 @@ static int check_maker(bfm_agent *a, int replica, const cJSON *kept, const char 
                   path, model ? model : "one", cJSON_IsString(made) ? made->valuestring : "?", own);
 }
 
-int bfm_agent_prompt_kept(bfm_agent *a, int replica, const char *path, float *z) {
+bfm_status bfm_agent_prompt_kept(bfm_agent *a, int replica, const char *path, float *z) {
   NEED("agent, path, z", a, path, z);
   cJSON *kept;
   int found = 0;

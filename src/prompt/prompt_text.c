@@ -89,8 +89,8 @@ static int take_states(bfm_agent *a, int64_t count, const float *obs, const doub
   return BFM_OK;
 }
 
-int bfm_agent_set_prompt(bfm_agent *a, const char *env, int64_t count, const float *obs,
-                         const double *qpos, const double *qvel, const double *act) {
+bfm_status bfm_agent_set_prompt(bfm_agent *a, const char *env, int64_t count, const float *obs,
+                                const double *qpos, const double *qvel, const double *act) {
   NEED("agent, env", a, env);
   if (count < 0 || (count && (!obs || !qpos))) {
     return bfm_fail(BFM_BAD_ARGUMENT, "%ld prompt states without observations or positions",
@@ -150,7 +150,8 @@ int agent_prompt_rewards(bfm_agent *a, const char *text, float *rewards) {
   return status;
 }
 
-int bfm_agent_prompt_text(bfm_agent *a, int replica, const char *reward, double softmax, float *z) {
+bfm_status bfm_agent_prompt_text(bfm_agent *a, int replica, const char *reward, double softmax,
+                                 float *z) {
   NEED("agent, reward, z", a, reward, z);
   TRY(need_states(a));
   float *rewards = malloc((size_t)a->prompt.count * sizeof *rewards);
@@ -250,8 +251,8 @@ static int nearest_state(bfm_agent *a, const Term *terms, int count, double *val
   return BFM_OK;
 }
 
-int bfm_agent_prompt_goal(bfm_agent *a, int replica, const char *goal, float *z, char *said,
-                          size_t size) {
+bfm_status bfm_agent_prompt_goal(bfm_agent *a, int replica, const char *goal, float *z, char *said,
+                                 size_t size) {
   NEED("agent, goal, z", a, goal, z);
   Term terms[GOAL_TERMS];
   int count;
@@ -278,8 +279,8 @@ int bfm_agent_prompt_goal(bfm_agent *a, int replica, const char *goal, float *z,
   return bfm_agent_prompt_states(a, replica, 1, a->prompt.obs + best * a->obs_dim, z);
 }
 
-int bfm_agent_prompt_state(bfm_agent *a, int replica, const double *qpos, const double *qvel,
-                           const double *act, float *z) {
+bfm_status bfm_agent_prompt_state(bfm_agent *a, int replica, const double *qpos, const double *qvel,
+                                  const double *act, float *z) {
   NEED("agent, z", a, z);
   const World *world;
   TRY(agent_open_world(a, &world));
@@ -299,7 +300,7 @@ int bfm_agent_prompt_state(bfm_agent *a, int replica, const double *qpos, const 
   return status;
 }
 
-int bfm_agent_prompt_demo(bfm_agent *a, int replica, const char *path, float *z) {
+bfm_status bfm_agent_prompt_demo(bfm_agent *a, int replica, const char *path, float *z) {
   NEED("agent, path, z", a, path, z);
   Dataset data;
   TRY(dataset_read_demo(&data, path));

@@ -106,8 +106,9 @@ static int half_begin(Half *h, const Starts *s) {
   double *qpos = repeat_states(h, s->qpos, s->sizes.nq);
   double *qvel = repeat_states(h, s->qvel, s->sizes.nv);
   double *act = repeat_states(h, s->act, s->sizes.na);
-  int status = qpos && qvel && act ? bfm_env_set_state(h->env, qpos, qvel, act)
-                                   : bfm_fail(BFM_NO_MEMORY, "no memory for initial states");
+  int status = BFM_OK;
+  if (!qpos || !qvel || !act) status = bfm_fail(BFM_NO_MEMORY, "no memory for initial states");
+  if (!status) status = bfm_env_set_state(h->env, qpos, qvel, act);
   free(qpos);
   free(qvel);
   free(act);
@@ -375,7 +376,7 @@ int evaluate_bias(bfm_agent *agent, const bfm_evaluation *given, double *returns
   return status;
 }
 
-int bfm_agent_evaluate(bfm_agent *agent, const bfm_evaluation *plan, double *returns) {
+bfm_status bfm_agent_evaluate(bfm_agent *agent, const bfm_evaluation *plan, double *returns) {
   NEED("agent, evaluation, returns", agent, plan, returns);
   return evaluate_bias(agent, plan, returns, NULL);
 }

@@ -352,9 +352,11 @@ static int give_observed(Training *t, const Dataset *data, const Domain *domain)
   for (int64_t i = 0; obs && qpos && i < rows * nq; i++) {
     qpos[i] = obs[i / nq * data->obs_dim + i % nq];
   }
-  int status = obs && qpos
-                   ? bfm_agent_set_prompt(t->agent, t->env, rows, obs, qpos, NULL, NULL)
-                   : bfm_fail(BFM_NO_MEMORY, "no memory for %" PRId64 " prompt states", rows);
+  int status = BFM_OK;
+  if (!obs || !qpos) {
+    status = bfm_fail(BFM_NO_MEMORY, "no memory for %" PRId64 " prompt states", rows);
+  }
+  if (!status) status = bfm_agent_set_prompt(t->agent, t->env, rows, obs, qpos, NULL, NULL);
   free(obs);
   free(qpos);
   return status;
@@ -376,9 +378,12 @@ static int give_prompt(Training *t, const Dataset *data) {
                            states.part[i].columns * sizeof(double));
     missing |= !parts[i];
   }
-  int status = missing ? bfm_fail(BFM_NO_MEMORY, "no memory for %" PRId64 " prompt states", rows)
-                       : bfm_agent_set_prompt(t->agent, t->env, rows, obs, parts[0], parts[1],
-                                              states.part[2].columns ? parts[2] : NULL);
+  int status = BFM_OK;
+  if (missing) status = bfm_fail(BFM_NO_MEMORY, "no memory for %" PRId64 " prompt states", rows);
+  if (!status) {
+    status = bfm_agent_set_prompt(t->agent, t->env, rows, obs, parts[0], parts[1],
+                                  states.part[2].columns ? parts[2] : NULL);
+  }
   for (int i = 0; i < 3; i++) free(parts[i]);
   free(obs);
   return status;

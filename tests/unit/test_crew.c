@@ -15,7 +15,7 @@ enum { N = 4, ROW = 4 + 2 + 1 + 1 + 4 + 1, STEPS = 6 };
 static float caught[STEPS][N][ROW];
 static int count;
 
-int catch_rows(bfm_explorer *explorer, const float *rows) {
+bfm_status catch_rows(bfm_explorer *explorer, const float *rows) {
   (void)explorer;
   assert_true(count < STEPS);
   memcpy(caught[count++], rows, sizeof *caught);
