@@ -1,5 +1,5 @@
-// What the subcommands share. argp does the parsing; flags come from tables of options, so that a
-// flag, its help and its check have one definition.
+// Shared by the subcommands. argp parses the command line; its flags come from tables of options, so
+// that each flag, its help text and its range check have one definition.
 
 #include "cli/cli.h"
 
@@ -9,7 +9,7 @@
 
 #include "core/suggest.h"
 
-#define FLAG_KEY 0x1000  // key of the first row of a table; below are the subcommands' own
+#define FLAG_KEY 0x1000  // key of a table's first row; the subcommands' own keys are smaller
 
 volatile sig_atomic_t cli_stop;
 
@@ -36,8 +36,9 @@ void cli_print_json(const cJSON *value) {
 
 static void on_signal(int number) { cli_stop = number; }
 
-// on a stack of their own: oneDNN's products keep numbers below the top of theirs, which a handler
-// would overwrite. The kernel prefers the main thread, so its stack is enough
+// The handler runs on a stack of its own: oneDNN's kernels keep values below the stack pointer, which
+// a handler on their stack would overwrite. The kernel delivers signals to the main thread if it can,
+// so one alternate stack is enough.
 void cli_catch_signals(void) {
   static char stack[1 << 16];
   sigaltstack(&(stack_t){.ss_sp = stack, .ss_size = sizeof stack}, NULL);
@@ -59,7 +60,7 @@ static error_t parse_flag(int key, char *arg, struct argp_state *state) {
   return 0;
 }
 
-// argp would sort the flags; a table's own order goes from what matters to what seldom does
+// argp would sort the flags by name; a table lists the most important ones first
 static char *help_of_table(int key, const char *text, void *input) {
   const Flags *flags = input;
   if (key != ARGP_KEY_HELP_EXTRA || !flags) return (char *)text;
@@ -80,7 +81,7 @@ int flags_new(Flags *flags, const Option *table, void *fields, const char *headi
   flags->options = calloc(flags->count + 1, sizeof *flags->options);
   if (!flags->given || !flags->options) {
     flags_free(flags);
-    return bfm_fail(BFM_NO_MEMORY, "no memory for %d flags", flags->count);
+    return bfm_fail(BFM_NO_MEMORY, "no memory for %d options", flags->count);
   }
   for (int i = 0; i < flags->count; i++) {
     flags->options[i] = (struct argp_option){.name = table[i].name, .key = FLAG_KEY + i,
@@ -95,6 +96,8 @@ int flags_new(Flags *flags, const Option *table, void *fields, const char *headi
 void flags_free(Flags *flags) {
   cJSON_Delete(flags->given);
   free(flags->options);
+  flags->given = NULL;
+  flags->options = NULL;
 }
 
 void flags_init(struct argp_state *state, Flags *const *flags, int count) {
@@ -103,7 +106,8 @@ void flags_init(struct argp_state *state, Flags *const *flags, int count) {
 
 // ---------------------------------- parsing ------------------------------------------------------
 
-// options of a parser and its children; 1 when one of them begins with name, as getopt matches
+// whether an option of the parser or its children begins with `name`, which is how getopt matches;
+// otherwise every option is a candidate for the suggestion
 static int match_flag(const struct argp *argp, const char *name, Suggestion *nearest) {
   for (const struct argp_option *o = argp->options; o && (o->name || o->key || o->doc); o++) {
     if (!o->name) continue;
@@ -116,6 +120,7 @@ static int match_flag(const struct argp *argp, const char *name, Suggestion *nea
   return 0;
 }
 
+// refuse an unknown flag, with a suggestion; change z_mix to z-mix in place
 static int check_flag(const struct argp *argp, char *flag) {
   char name[64];
   size_t length = strcspn(flag, "=");
@@ -143,4 +148,55 @@ int cli_parse(const struct argp *argp, int argc, char **argv, void *input) {
   argp_err_exit_status = BFM_BAD_ARGUMENT;
   argp_program_version = CLI_VERSION;
   return argp_parse(argp, argc, argv, 0, NULL, input) ? BFM_BAD_ARGUMENT : BFM_OK;
+}
+
+// ---------------------------------- running ------------------------------------------------------
+
+typedef struct {
+  const CommandLine *line;
+  void *input;
+} Session;
+
+// the parser of the whole line: gives the children their inputs, then lets the subcommand parse
+static error_t parse_line(int key, char *arg, struct argp_state *state) {
+  const Session *session = state->input;
+  const CommandLine *line = session->line;
+  if (key == ARGP_KEY_INIT) {
+    void **child = state->child_inputs;
+    if (line->child) *child++ = line->child_input;
+    for (Flags *const *flags = line->flags; *flags; flags++) *child++ = *flags;
+  }
+  state->input = session->input;
+  return line->parse(key, arg, state);
+}
+
+static int parse_and_run(const CommandLine *line, int argc, char **argv, void *input) {
+  struct argp_child children[4] = {{.argp = NULL}}, *child = children;
+  if (line->child) {
+    *child++ = (struct argp_child){.argp = line->child, .header = line->child_heading};
+  }
+  int status = BFM_OK, group = 1;
+  for (Flags *const *flags = line->flags; *flags && !status; flags++) {
+    status = flags_new(*flags, (*flags)->table, (*flags)->fields, (*flags)->heading);
+    *child++ = (struct argp_child){.argp = &(*flags)->argp, .group = group++};
+  }
+  if (status) return cli_fail(status);
+  const struct argp argp = {
+      .options = line->options,
+      .parser = parse_line,
+      .args_doc = line->arguments,
+      .doc = line->help,
+      .children = children,
+      .help_filter = line->help_filter,
+  };
+  status = cli_parse(&argp, argc, argv, &(Session){line, input});
+  if (status) return status;
+  status = line->run(input);
+  return status ? cli_fail(status) : BFM_OK;
+}
+
+int cli_run(const CommandLine *line, int argc, char **argv, void *input) {
+  int status = parse_and_run(line, argc, argv, input);
+  for (Flags *const *flags = line->flags; *flags; flags++) flags_free(*flags);
+  return status;
 }

@@ -1,4 +1,5 @@
-// What the subcommands share: their table, errors, and flags made from tables of options.
+// Shared by the subcommands: their declarations, error reporting, signals, and command lines built
+// from tables of options.
 
 #ifndef BFM_CLI_CLI_H
 #define BFM_CLI_CLI_H
@@ -11,12 +12,7 @@
 
 #define CLI_VERSION "bfm " BFM_VERSION
 
-// a subcommand gets its own name as argv[0] and returns the program's exit status
-typedef struct {
-  const char *name, *help;
-  int (*run)(int argc, char **argv);
-} Command;
-
+// a subcommand gets "bfm NAME" as argv[0] and returns the program's exit status
 int cli_train(int argc, char **argv);
 int cli_collect(int argc, char **argv);
 int cli_data(int argc, char **argv);
@@ -32,42 +28,61 @@ int cli_tasks(int argc, char **argv);
 int cli_names(int argc, char **argv);
 int cli_bench(int argc, char **argv);
 
-// print bfm_error() as "bfm: sentence"; returns the exit status: the status, or after a signal what
-// shells expect
+// print bfm_error() as "bfm: sentence" to standard error. Returns the exit status: `status` itself,
+// or 128 + the signal's number after a signal, as shells expect
 int cli_fail(int status);
 
-// whether a file's name ends in ".png"
+// whether a path ends in a suffix such as ".png" and has more than that
 int cli_has_suffix(const char *path, const char *suffix);
 
-// whether two paths name one file
+// whether two paths lead to the same file
 int cli_is_same(const char *a, const char *b);
 
-// a JSON value as one line, for programs
+// print a JSON value on one line of standard output
 void cli_print_json(const cJSON *value);
 
-// the first SIGINT or SIGTERM is noted here, a second one ends the program at once
+// After cli_catch_signals(), the first SIGINT or SIGTERM is stored here; a second one kills the
+// program.
 extern volatile sig_atomic_t cli_stop;
 void cli_catch_signals(void);
 
-// flags of a table of options, as a child parser of a subcommand's own
+// ---------------------------------- command lines ------------------------------------------------
+
+// the flags that a table of options adds to a command line
 typedef struct {
   const Option *table;
+  void *fields;         // receives the defaults, then the values typed
+  const char *heading;  // above these options in --help
+  // filled in by cli_run
   int count;
-  void *fields;  // filled with defaults, then with what is typed
-  cJSON *given;  // what was typed, by name
-  const char *heading;
+  cJSON *given;  // the options typed, as text by name
   struct argp argp;
   struct argp_option *options;
 } Flags;
 
+// A command line has the subcommand's own options, those of another parser, and those of tables, in
+// this order in --help.
+typedef struct {
+  const struct argp_option *options;
+  argp_parser_t parse;       // state->input is the input of cli_run
+  const char *arguments;     // of the usage line: "MODEL..."
+  const char *help;          // what the command does, \v, examples
+  const struct argp *child;  // NULL: none
+  const char *child_heading;
+  void *child_input;
+  Flags *flags[3];  // NULL after the last
+  char *(*help_filter)(int key, const char *text, void *input);
+  int (*run)(void *input);
+} CommandLine;
+
+// Parse the arguments, run the command and print its error. Returns the exit status. An unknown
+// option suggests the closest one; --z_mix is accepted for --z-mix.
+int cli_run(const CommandLine *line, int argc, char **argv, void *input);
+
+// the steps of cli_run, for subcommands that take them by themselves
 int flags_new(Flags *flags, const Option *table, void *fields, const char *heading);
 void flags_free(Flags *flags);
-
-// hand the flags to the parser's children, in their order: to be called with ARGP_KEY_INIT
 void flags_init(struct argp_state *state, Flags *const *flags, int count);
-
-// argp_parse that suggests the flag a user probably meant and takes z_mix for z-mix; on failure the
-// error is printed
 int cli_parse(const struct argp *argp, int argc, char **argv, void *input);
 
 #endif

@@ -1,4 +1,5 @@
-// bfm: one program, one row a subcommand.
+// The program bfm: finds the subcommand and runs it. Each subcommand is one row of a table, and the
+// rows follow the data: collect, train, give a task, measure.
 
 #include <errno.h>
 #include <fcntl.h>
@@ -11,41 +12,53 @@
 #include "cli/cli.h"
 #include "core/suggest.h"
 
+typedef struct {
+  const char *group;  // heading in the help of the program; NULL: the same as above
+  const char *name, *help;
+  int (*run)(int argc, char **argv);
+} Command;
+
+static int help(int argc, char **argv);
+
 static const Command commands[] = {
-    {"collect", "simulate a domain and write a dataset", cli_collect},
-    {"data", "merge, subsample and convert datasets", cli_data},
-    {"train", "learn F, B and a policy from transitions", cli_train},
-    {"prompt", "turn a reward, a goal or a demonstration into z", cli_prompt},
-    {"eval", "measure what models earn in whole episodes", cli_eval},
-    {"bias", "compare what models earn with what they predict", cli_bias},
-    {"play", "let a model act and film it", cli_play},
-    {"export", "write a smaller model that acts everywhere", cli_export},
-    {"plot", "draw the learning curves of runs", cli_plot},
-    {"paper", "run, show and draw the paper's tables", cli_paper},
-    {"info", "say what a file holds, and whether it is sound", cli_info},
-    {"tasks", "list the rewards that have a name", cli_tasks},
-    {"names", "list what a reward of a domain can be made of", cli_names},
-    {"bench", "measure speeds on this machine", cli_bench},
+    {"Make a dataset", "collect", "simulate a domain and write every transition", cli_collect},
+    {NULL, "data", "merge, subsample or convert datasets", cli_data},
+    {"Train", "train", "train an agent on datasets", cli_train},
+    {NULL, "plot", "plot the learning curves of runs", cli_plot},
+    {"Give it a task", "tasks", "list the built-in tasks of the domains", cli_tasks},
+    {NULL, "names", "list what a typed reward can use: quantities, functions", cli_names},
+    {NULL, "prompt", "turn a reward, a goal or a demonstration into the vector z", cli_prompt},
+    {NULL, "play", "let a model act, and draw a film or pictures", cli_play},
+    {NULL, "export", "write a smaller copy of a model", cli_export},
+    {"Measure", "eval", "measure the returns of models on tasks", cli_eval},
+    {NULL, "bias", "compare predicted with earned returns", cli_bias},
+    {NULL, "paper", "run, show and plot the tables of the paper", cli_paper},
+    {NULL, "bench", "measure the speed of this machine", cli_bench},
+    {"Look things up", "info", "describe a file and check that it is intact", cli_info},
+    {NULL, "help", "explain a command: bfm help train", help},
 };
 #define COMMAND_COUNT ((int)(sizeof commands / sizeof *commands))
 
 static void print_help(FILE *out) {
   fputs(
-      "bfm trains behavioral foundation models: from transitions without rewards one agent is\n"
-      "learned that is told what to do afterwards, by a reward, a goal or a demonstration.\n\n"
-      "  bfm COMMAND [ARGUMENTS]\n\n",
+      "bfm trains behavioral foundation models. One agent learns from recordings that\n"
+      "have no rewards; afterwards you give it any task as a reward, a goal or a\n"
+      "demonstration, and it acts at once, without further training.\n\n"
+      "Usage: bfm COMMAND [ARGUMENTS]\n",
       out);
   for (int i = 0; i < COMMAND_COUNT; i++) {
+    if (commands[i].group) fprintf(out, "\n%s:\n", commands[i].group);
     fprintf(out, "  %-8s %s\n", commands[i].name, commands[i].help);
   }
   fputs(
-      "  help     say more of a command: bfm help train\n\n"
-      "A first run, a minute on a CPU:\n"
+      "\nLet the trained walker of this repository stand up:\n"
+      "  bfm play models/walker.safetensors --reward 'torso.z > 1.2' -o stand.png\n\n"
+      "Train an agent of your own, which takes a minute on a CPU:\n"
       "  bfm collect point_mass --hold 20 --steps 400k -o data.h5\n"
       "  bfm train data.h5 --algo fb --stride 20 --gamma 0.95 --goal position --d 32 \\\n"
       "    --preset small --hidden 64 --batch 256 --lr 5e-4 --steps 4k -o runs/first\n"
       "  bfm eval runs/first/model.safetensors --random\n\n"
-      "Datasets are HDF5 files in D4RL's layout; models are safetensors files.\n",
+      "Datasets are HDF5 files in D4RL's layout, models are safetensors files.\n",
       out);
 }
 
@@ -59,7 +72,6 @@ static const Command *find_command(const char *name) {
 static int unknown_command(const char *name) {
   Suggestion nearest = {.word = name};
   for (int i = 0; i < COMMAND_COUNT; i++) suggest_try(&nearest, commands[i].name);
-  suggest_try(&nearest, "help");
   return cli_fail(bfm_fail(BFM_BAD_ARGUMENT, "there is no command \"%.64s\"%s", name,
                            suggest_say(&nearest, "; bfm --help lists them")));
 }
@@ -67,51 +79,52 @@ static int unknown_command(const char *name) {
 static int run_command(const Command *command, int argc, char **argv) {
   char name[64];
   snprintf(name, sizeof name, "bfm %s", command->name);
-  argv[0] = name;  // what argp calls the program
+  argv[0] = name;  // argp prints it as the program's name
   return command->run(argc, argv);
 }
 
 static int help(int argc, char **argv) {
-  if (argc < 2 || !strcmp(argv[1], "help") || !strcmp(argv[1], "--help")) {
+  const Command *command = argc < 2 ? NULL : find_command(argv[1]);
+  if (argc < 2 || !strcmp(argv[1], "--help") || (command && command->run == help)) {
     print_help(stdout);
     return BFM_OK;
   }
-  const Command *command = find_command(argv[1]);
   if (!command) return unknown_command(argv[1]);
-  char *ask[] = {argv[0], (char[]){"--help"}, NULL};
-  return run_command(command, 2, ask);
+  char *words[] = {argv[0], (char[]){"--help"}, NULL};
+  return run_command(command, 2, words);
 }
 
-// data is read where it lies: of a file that loses its end, or its disk, this is all one hears
+// Files are mapped into memory: when one shrinks or its disk fails while it is read, the kernel raises
+// SIGBUS
 static void on_lost_file(int number) {
   (void)number;
-  static const char text[] = "bfm: a file was shortened, or its disk failed, while it was in use\n";
+  static const char text[] = "bfm: a file shrank, or its disk failed, while bfm was reading it\n";
   ssize_t written = write(STDERR_FILENO, text, sizeof text - 1);
   (void)written;
   _exit(BFM_IO);
 }
 
-// what was printed and did not arrive is an error like that of any file
+// output that could not be written, for example to a full disk, is an error
 static void flush_output(void) {
   errno = 0;
   if (!fflush(stdout) && !ferror(stdout)) return;
-  fprintf(stderr, "bfm: cannot write what was to be printed: %s\n",
-          errno ? strerror(errno) : "an earlier part was lost");
+  fprintf(stderr, "bfm: cannot write to standard output: %s\n",
+          errno ? strerror(errno) : "an earlier write failed");
   _exit(BFM_IO);
 }
 
-// the next file opened would get the number of a stream that is closed, and be printed into. What
-// stands in for it cannot be printed to either
-static void hold_streams(void) {
+// If the program starts with a standard stream closed, the next file opened would get its descriptor
+// and be printed into. /dev/null takes the place instead, opened so that using the stream fails.
+static void reserve_streams(void) {
   for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
     if (fcntl(fd, F_GETFD) < 0) open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
   }
 }
 
 int main(int argc, char **argv) {
-  hold_streams();
+  reserve_streams();
   atexit(flush_output);
-  signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error to report, not a death
+  signal(SIGXFSZ, SIG_IGN);  // exceeding a file size limit is an error, not a crash
   signal(SIGBUS, on_lost_file);
 
   if (argc < 2) {
@@ -123,9 +136,7 @@ int main(int argc, char **argv) {
     puts(CLI_VERSION);
     return BFM_OK;
   }
-  if (!strcmp(first, "--help") || !strcmp(first, "-h") || !strcmp(first, "help")) {
-    return help(argc - 1, argv + 1);
-  }
+  if (!strcmp(first, "--help") || !strcmp(first, "-h")) return help(argc - 1, argv + 1);
   const Command *command = find_command(first);
   return command ? run_command(command, argc - 1, argv + 1) : unknown_command(first);
 }

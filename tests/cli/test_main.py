@@ -60,7 +60,7 @@ def test_refusals_are_one_sentence(arguments, part, tmp_path):
 def test_output_that_is_lost_is_an_error(arguments):
   with open("/dev/full", "w") as full:
     process = subprocess.run([BFM, *arguments], stdout=full, stderr=subprocess.PIPE, text=True)
-  assert process.returncode == 4 and "cannot write what was to be printed" in process.stderr
+  assert process.returncode == 4 and "cannot write to standard output" in process.stderr
 
 
 def test_nothing_is_printed_into_files_where_streams_are_closed(tmp_path):
@@ -68,7 +68,7 @@ def test_nothing_is_printed_into_files_where_streams_are_closed(tmp_path):
   command = [BFM, "collect", "point_mass", "--steps", "100", "-o", path]
   process = subprocess.run(["sh", "-c", 'exec "$@" <&- >&-', "sh", *command], stderr=subprocess.PIPE,
                            text=True)
-  assert process.returncode == 4 and "cannot write what was to be printed" in process.stderr
+  assert process.returncode == 4 and "cannot write to standard output" in process.stderr
   assert "transitions    100" in run("info", path).stdout
 
 

@@ -205,7 +205,7 @@ def test_data_cut_off_while_it_is_in_use_is_told(data, tmp_path):
   os.truncate(data, 0)
   _, error = process.communicate(timeout=60)
   assert process.returncode == 4
-  assert "bfm: a file was shortened, or its disk failed, while it was in use" in error
+  assert "bfm: a file shrank, or its disk failed, while bfm was reading it" in error
   assert run("info", folder / "state.safetensors").returncode == 0
 
 
