@@ -1,4 +1,5 @@
-// bfm bench: speeds on this machine, one row a thing to measure.
+// bfm bench: measures the speed of this machine. Each measurement is one row of a table; the training
+// step is measured here, the others in files of their own.
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -16,10 +17,10 @@ typedef struct {
 } Measure;
 
 static const Option measure_options[] = {
-    {"obs", OPTION_INT, offsetof(Measure, obs), "24", 1, 1e5, NULL, "numbers in an observation"},
-    {"act", OPTION_INT, offsetof(Measure, act), "6", 1, 1e4, NULL, "numbers in an action"},
+    {"obs", OPTION_INT, offsetof(Measure, obs), "24", 1, 1e5, NULL, "size of an observation"},
+    {"act", OPTION_INT, offsetof(Measure, act), "6", 1, 1e4, NULL, "size of an action"},
     {"seconds", OPTION_REAL, offsetof(Measure, seconds), "5", 0.01, 3600, NULL,
-     "how long to measure"},
+     "duration of one measurement in seconds"},
     {.name = NULL},
 };
 
@@ -32,19 +33,16 @@ typedef struct {
 } Arguments;
 
 static const struct argp_option own_options[] = {
-    {"json", 'j', NULL, 0, "print JSON objects, one a line", 0},
+    {.name = "json", .key = 'j', .doc = "print one JSON object per line"},
     {0},
 };
 
 static error_t parse(int key, char *arg, struct argp_state *state) {
   Arguments *a = state->input;
   switch (key) {
-    case ARGP_KEY_INIT:
-      flags_init(state, (Flags *const[]){&a->measure_flags, &a->agent_flags}, 2);
-      return 0;
     case 'j': a->json = 1; return 0;
     case ARGP_KEY_ARG:
-      if (a->what) argp_error(state, "one thing at a time: %s or %s", a->what, arg);
+      if (a->what) argp_error(state, "measure one thing at a time, not %s and %s", a->what, arg);
       a->what = arg;
       return 0;
     default: return ARGP_ERR_UNKNOWN;
@@ -55,8 +53,8 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
 
 #define BENCH_ROWS 20000
 
-// transitions that look like data: normal observations, actions within ±1
-static int give_data(bfm_agent *agent, const Measure *m) {
+// random transitions: observations are standard normal, actions uniform in ±1
+static int set_random_data(bfm_agent *agent, const Measure *m) {
   int64_t o = m->obs, a = m->act, rows = BENCH_ROWS;
   float *values = malloc((size_t)rows * (2 * o + a + 1) * sizeof *values);
   if (!values) return bfm_fail(BFM_NO_MEMORY, "no memory for %" PRId64 " transitions", rows);
@@ -72,11 +70,11 @@ static int give_data(bfm_agent *agent, const Measure *m) {
 
 typedef struct {
   double rate;      // steps a second
-  double flops;     // of the products, a second
-  double products;  // steps a second if the products were all; 0: not known
+  double flops;     // floating-point operations of the matrix products, a second
+  double products;  // steps a second when only the products run; 0: not measured
 } Speed;
 
-// warm up, then double the number of steps until they fill the time
+// warm up, then double the number of steps until they take half of the time
 static int measure_step(bfm_agent *agent, double seconds, Speed *speed) {
   TRY(bfm_agent_train(agent, 3, NULL));
   for (int64_t steps = 1;; steps *= 2) {
@@ -90,11 +88,11 @@ static int measure_step(bfm_agent *agent, double seconds, Speed *speed) {
   }
 }
 
-// a GPU can record the products of a step and nothing else; what they compute then is of no use
+// on a GPU, measure a step that has only its matrix products; its results are meaningless
 static int measure_products(bfm_agent *agent, const Measure *m, Speed *speed) {
   Speed alone = {0};
   agent->ops->products_only = 1;
-  TRY(give_data(agent, m));
+  TRY(set_random_data(agent, m));
   TRY(measure_step(agent, m->seconds, &alone));
   speed->products = alone.rate;
   return BFM_OK;
@@ -141,7 +139,7 @@ static void print_step(bfm_agent *agent, const Arguments *a, const Speed *speed)
 
 static int bench_step(bfm_agent *agent, const Arguments *a) {
   Speed speed = {0};
-  TRY(give_data(agent, &a->measure));
+  TRY(set_random_data(agent, &a->measure));
   TRY(measure_step(agent, a->measure.seconds, &speed));
   if (!agent_on_cpu(agent)) TRY(measure_products(agent, &a->measure, &speed));
   print_step(agent, a, &speed);
@@ -150,7 +148,7 @@ static int bench_step(bfm_agent *agent, const Arguments *a) {
 
 // ---------------------------------- the table ----------------------------------------------------
 
-// a measurement of an agent with the options given
+// create an agent from the options typed and measure it
 static int with_agent(const Arguments *a, int (*measure)(bfm_agent *, const Arguments *)) {
   char *options = cJSON_PrintUnformatted(a->agent_flags.given);
   bfm_agent *agent = NULL;
@@ -179,51 +177,49 @@ static int collect(const Arguments *a) {
 
 static const struct {
   const char *name;
-  int (*of_agent)(bfm_agent *agent, const Arguments *a);  // NULL: it is of no agent
+  int (*of_agent)(bfm_agent *agent, const Arguments *a);  // NULL: run is called instead
   int (*run)(const Arguments *a);
 } benches[] = {{"step", bench_step, NULL}, {"sim", NULL, sim}, {"reward", NULL, reward},
                {"prompt", prompt, NULL},   {"act", act, NULL}, {"collect", NULL, collect}};
 #define NAMES "step|sim|reward|prompt|act|collect"
 #define BENCH_COUNT ((int)(sizeof benches / sizeof *benches))
 
-static int run(const Arguments *a) {
+static int run(void *input) {
+  const Arguments *a = input;
   Suggestion nearest = {.word = a->what ? a->what : ""};
   for (int i = 0; i < BENCH_COUNT; i++) {
     suggest_try(&nearest, benches[i].name);
     if (!a->what || strcmp(benches[i].name, a->what)) continue;
     return benches[i].of_agent ? with_agent(a, benches[i].of_agent) : benches[i].run(a);
   }
-  if (!nearest.best) return bfm_fail(BFM_BAD_ARGUMENT, "name what to measure: bfm bench " NAMES);
+  if (!nearest.best) return bfm_fail(BFM_BAD_ARGUMENT, "say what to measure: bfm bench " NAMES);
   return bfm_fail(BFM_BAD_ARGUMENT, "there is no bench \"%.64s\"; did you mean %s?", a->what,
                   nearest.best);
 }
 
 int cli_bench(int argc, char **argv) {
-  Arguments a = {.what = NULL};
-  int status = flags_new(&a.measure_flags, measure_options, &a.measure, "Measurement");
-  if (!status) status = flags_new(&a.agent_flags, agent_options, &a.config, "Agent");
-  if (status) return cli_fail(status);
-
-  const struct argp_child children[] = {{&a.measure_flags.argp, 0, NULL, 1},
-                                        {&a.agent_flags.argp, 0, NULL, 2},
-                                        {0}};
-  const struct argp argp =
-      {own_options,
-       parse,
-       NAMES,
-       "Measure how fast this machine is: step, the training step on random data; sim, control "
-       "steps beside MuJoCo alone; reward, rewards of stored states; prompt, from rewards to z; "
-       "act, from observations to actions; collect, making data of walker.\v"
-       "Examples:\n"
-       "  bfm bench step --preset small\n"
-       "  bfm bench sim --seconds 10\n"
-       "  bfm bench step --algo fb --batch 512 --device cuda --precision bf16 --json\n",
-       children,
-       NULL,
-       NULL};
-  status = cli_parse(&argp, argc, argv, &a);
-  if (!status && (status = run(&a))) status = cli_fail(status);
-  flags_free(&a.measure_flags);
-  flags_free(&a.agent_flags);
-  return status;
+  Arguments a = {
+      .measure_flags = {.table = measure_options, .fields = &a.measure, .heading = "Measurement"},
+      .agent_flags = {.table = agent_options, .fields = &a.config, .heading = "Agent"},
+  };
+  const CommandLine line = {
+      .options = own_options, .parse = parse, .arguments = NAMES,
+      .help =
+          "Measure the speed of this machine:\n"
+          "  step     training steps on random data, on a CPU or a GPU\n"
+          "  sim      control steps of four domains, beside MuJoCo stepped alone\n"
+          "  reward   rewards of 100,000 stored states\n"
+          "  prompt   from the rewards of 100,000 states to z\n"
+          "  act      from observations to actions\n"
+          "  collect  bfm collect walker: acting, learning, simulating, writing\n"
+          "The agent's options matter to step, prompt and act; collect takes those that it "
+          "shares with bfm collect.\v"
+          "Examples:\n"
+          "  bfm bench step --preset small\n"
+          "  bfm bench sim --seconds 10\n"
+          "  bfm bench step --algo fb --batch 512 --device cuda --precision bf16 --json\n",
+      .flags = {&a.measure_flags, &a.agent_flags},
+      .run = run,
+  };
+  return cli_run(&line, argc, argv, &a);
 }

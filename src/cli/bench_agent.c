@@ -1,5 +1,5 @@
-// bfm bench prompt and bench act: from the rewards of 100,000 states to z, and from observations to
-// actions, with a fresh agent of the given options.
+// bfm bench prompt and bfm bench act: the time from the rewards of 100,000 states to z, and from
+// observations to actions, with a newly initialized agent.
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,11 +11,12 @@
 
 enum { STATES = 100000 };
 
-// best time of the calls that fit into `seconds`, at least two, and the time of the first
+// seconds of the first call and of the fastest
 typedef struct {
   double first, best;
 } Times;
 
+// call at least twice, until `seconds` have passed
 static int repeat(int (*call)(void *context), void *context, double seconds, Times *times) {
   double start = seconds_now();
   for (int i = 0; i < 2 || seconds_now() - start < seconds; i++) {
@@ -60,7 +61,7 @@ int bench_prompt(bfm_agent *agent, double seconds, int json) {
     printf("{\"bench\": \"prompt\", \"states\": %d, \"seconds\": %.5f, \"first_seconds\": %.5f}\n",
            STATES, times.best, times.first);
   } else {
-    printf("%d states to z: %.4g s (the first time %.4g s)\n", STATES, times.best, times.first);
+    printf("%d states to z: %.4g s (first call: %.4g s)\n", STATES, times.best, times.first);
   }
   return BFM_OK;
 }
@@ -104,8 +105,8 @@ int bench_act(bfm_agent *agent, double seconds, int json) {
       printf("{\"bench\": \"act\", \"rows\": %ld, \"es\": %d, \"seconds\": %.6f}\n",
              (long)call.rows, call.es, times.best);
     } else {
-      printf("%4ld observations, %-22s: %8.3f ms\n", (long)call.rows,
-             call.es ? "the best of 32 actions" : "the policy's mean", 1e3 * times.best);
+      printf("%4ld observations, %-18s: %8.3f ms\n", (long)call.rows,
+             call.es ? "best of 32 actions" : "policy's mean", 1e3 * times.best);
     }
     fflush(stdout);
   }

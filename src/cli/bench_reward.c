@@ -1,5 +1,5 @@
-// bfm bench reward: the rewards of 100,000 stored states over all cores, compiled anew each time as
-// when a user types one.
+// bfm bench reward: the time to compute the rewards of 100,000 stored states on all cores. The
+// expression is compiled each time, as when a user types a new reward.
 
 #include <math.h>
 #include <stdio.h>
@@ -18,7 +18,7 @@ static const struct {
   const char *domain, *task;
 } rows[] = {{"walker", "run"}, {"humanoid", "run"}, {"quadruped", "run"}, {"cheetah", "run"}};
 
-// states around the model's own: what a reward costs does not depend on the state
+// random states near the model's initial one: the cost of a reward does not depend on the state
 static double *states_new(const mjModel *model) {
   int64_t size = model->nq + model->nv + model->na;
   double *states = malloc((size_t)(STATES * size) * sizeof *states);

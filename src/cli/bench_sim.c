@@ -1,5 +1,6 @@
-// bfm bench sim: control steps a second with observations and one task's rewards, beside MuJoCo's
-// batch stepped with nothing around it. Both run the same states and actions, taking turns.
+// bfm bench sim: control steps a second of bfm's environments, with observations and one task's
+// rewards, beside a bare mjBatch that only steps. Both start from the same states, take the same
+// actions, and alternate in short turns, so that other load on the machine slows down both.
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,7 +23,7 @@ typedef struct {
   bfm_env *env;
   mjBatch *bare;
   bfm_env_sizes sizes;
-  double *actions;  // [ACTIONS, ENVS, act_dim], in turn
+  double *actions;  // [ACTIONS, ENVS, act_dim], used cyclically
   double *obs, *rewards;
 } Contest;
 
@@ -55,7 +56,7 @@ static int contest_new(Contest *c, const char *name) {
   return BFM_OK;
 }
 
-// both from the same initial states
+// reset both to the same initial states
 static int restart(Contest *c) {
   TRY(bfm_env_reset(c->env, NULL));
   mjb_reset(c->bare, NULL, ENVS, NULL, mjSTAGE_NONE);
@@ -102,7 +103,7 @@ static int by_size(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-// the median turn of each: what else the machine does falls on few turns
+// the median over turns, which a few disturbed turns do not change
 static int measure(Contest *c, const char *task, double seconds, double rate[2]) {
   static double took[2][TURNS_MAX];
   double stop = seconds_now() + seconds;
@@ -120,7 +121,7 @@ static int measure(Contest *c, const char *task, double seconds, double rate[2])
       }
       took[who][turns] = seconds_now() - start;
     }
-    turns += turn > 0;  // the first warms up
+    turns += turn > 0;  // the first turn warms up and does not count
   }
   for (int who = 0; who < 2; who++) {
     qsort(took[who], turns, sizeof **took, by_size);

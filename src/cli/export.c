@@ -1,4 +1,4 @@
-// bfm export: a smaller file of a model, for machines that only let it act.
+// bfm export: write a smaller copy of a model, for machines that only prompt it and let it act.
 
 #include <sys/stat.h>
 
@@ -10,9 +10,9 @@ typedef struct {
 
 static const Option export_options[] = {
     {"members", OPTION_INT, offsetof(ExportOptions, members), "0", 0, 8, NULL,
-     "members of F to keep, one is enough for --es; 0: all"},
+     "members of F to keep; 0: all. --es needs one"},
     {"prompt-states", OPTION_INT, offsetof(ExportOptions, prompt_states), "-1", -1, 1e9, NULL,
-     "prompt states to keep, drawn at random; -1: all"},
+     "prompt states to keep, chosen at random; -1: all"},
     {.name = NULL},
 };
 
@@ -26,24 +26,24 @@ typedef struct {
 enum { KEY_HALF = 0x900 };
 
 static const struct argp_option own_options[] = {
-    {"output", 'o', "FILE", 0, "the smaller model", 0},
-    {"half", KEY_HALF, NULL, 0,
-     "parameters as bfloat16, states as float32; a model that has them so keeps them", 0},
+    {.name = "output", .key = 'o', .arg = "FILE", .doc = "the file to write"},
+    {.name = "half", .key = KEY_HALF,
+     .doc = "store parameters as bfloat16 and prompt states as float32 (always so if the model "
+            "stores them this way)"},
     {0},
 };
 
 static error_t parse(int key, char *arg, struct argp_state *state) {
   Arguments *a = state->input;
   switch (key) {
-    case ARGP_KEY_INIT: flags_init(state, (Flags *const[]){&a->flags}, 1); return 0;
     case 'o': a->path = arg; return 0;
     case KEY_HALF: a->half = 1; return 0;
     case ARGP_KEY_ARG:
-      if (a->model) argp_error(state, "one model at a time: %s or %s", a->model, arg);
+      if (a->model) argp_error(state, "export takes one model, not %s and %s", a->model, arg);
       a->model = arg;
       return 0;
     case ARGP_KEY_NO_ARGS:
-      argp_error(state, "name a model: bfm export model.safetensors");
+      argp_error(state, "name a model: bfm export model.safetensors -o slim.safetensors");
       return 0;
     default: return ARGP_ERR_UNKNOWN;
   }
@@ -54,11 +54,11 @@ static double mebibytes(const char *path) {
   return stat(path, &info) ? 0 : (double)info.st_size / (1 << 20);
 }
 
-static int run(const Arguments *a) {
+static int run(void *input) {
+  const Arguments *a = input;
   if (!a->path) return bfm_fail(BFM_BAD_ARGUMENT, "name the file to write: -o slim.safetensors");
   if (cli_is_same(a->model, a->path)) {
-    return bfm_fail(BFM_BAD_ARGUMENT, "%s is the model itself: name another file to write",
-                    a->path);
+    return bfm_fail(BFM_BAD_ARGUMENT, "-o %s is the model itself; name another file", a->path);
   }
   bfm_agent *agent;
   double before = mebibytes(a->model);
@@ -66,27 +66,23 @@ static int run(const Arguments *a) {
   int status = bfm_agent_export(agent, 0, a->path, (int)a->options.members, a->half,
                                 a->options.prompt_states);
   bfm_agent_free(agent);
-  if (!status) printf("%s  %.1f MiB, was %.1f\n", a->path, mebibytes(a->path), before);
+  if (!status) printf("%s  %.1f MiB (the model: %.1f MiB)\n", a->path, mebibytes(a->path), before);
   return status;
 }
 
 int cli_export(int argc, char **argv) {
-  Arguments a = {.model = NULL};
-  int status = flags_new(&a.flags, export_options, &a.options, "What is kept");
-  if (status) return cli_fail(status);
-  const struct argp_child children[] = {{&a.flags.argp, 0, NULL, 1}, {0}};
-  const struct argp argp =
-      {own_options,
-       parse,
-       "MODEL",
-       "Write a smaller file of a model, that loads, is prompted and acts as the model does.\v"
-       "Example:\n"
-       "  bfm export runs/walker/best.safetensors --half -o slim.safetensors\n",
-       children,
-       NULL,
-       NULL};
-  status = cli_parse(&argp, argc, argv, &a);
-  if (!status && (status = run(&a))) status = cli_fail(status);
-  flags_free(&a.flags);
-  return status;
+  Arguments a = {.flags = {.table = export_options, .fields = &a.options, .heading = "Contents"}};
+  const CommandLine line = {
+      .options = own_options, .parse = parse, .arguments = "MODEL",
+      .help =
+          "Write a smaller copy of a model for machines that only prompt it and let it act. The "
+          "copy is a model like any other: prompt, play, eval and the library load it.\v"
+          "Examples:\n"
+          "  bfm export runs/walker/best.safetensors --half -o slim.safetensors\n"
+          "  bfm export models/walker.safetensors --members 1 --prompt-states 10k \\\n"
+          "    -o tiny.safetensors\n",
+      .flags = {&a.flags},
+      .run = run,
+  };
+  return cli_run(&line, argc, argv, &a);
 }

@@ -1,4 +1,4 @@
-// bfm paper: the tables of the paper, to list, run, show and draw.
+// bfm paper: lists, runs, shows and plots the tables of the paper.
 
 #include <stdlib.h>
 #include <string.h>
@@ -19,25 +19,23 @@ typedef struct {
 } Arguments;
 
 static const struct argp_option own_options[] = {
-    {"output", 'o', "FILE", 0, "plot: where to draw, as .svg and .png (default: results/TABLE)", 0},
-    {"json", 'j', NULL, 0, "show: print a JSON object a number, one a line", 0},
-    {"quiet", 'q', NULL, 0, "no progress line", 0},
+    {.name = "output", .key = 'o', .arg = "FILE",
+     .doc = "plot: write FILE.svg and FILE.png (default: results/TABLE)"},
+    {.name = "json", .key = 'j', .doc = "show: print one JSON object per line and number"},
+    {.name = "quiet", .key = 'q', .doc = "run: show no progress"},
     {0},
 };
 
 static error_t parse(int key, char *arg, struct argp_state *state) {
   Arguments *a = state->input;
   switch (key) {
-    case ARGP_KEY_INIT:
-      flags_init(state, (Flags *const[]){&a->flags, &a->agent_flags}, 2);
-      return 0;
     case 'o': a->path = arg; return 0;
     case 'j': a->json = 1; return 0;
     case 'q': a->quiet = 1; return 0;
     case ARGP_KEY_ARG:
       if (!a->action) a->action = arg;
       else if (!a->table_name) a->table_name = arg;
-      else argp_error(state, "one table at a time, not also %s", arg);
+      else argp_error(state, "name one table, not %s and %s", a->table_name, arg);
       return 0;
     case ARGP_KEY_NO_ARGS: argp_error(state, "say what to do: list, run, show or plot"); return 0;
     default: return ARGP_ERR_UNKNOWN;
@@ -46,7 +44,7 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
 
 // ---------------------------------- list ---------------------------------------------------------
 
-// how far ours of a cell came, nothing where it has not run
+// a cell, with the steps and seeds of our run if there is one
 static void print_cell(const Ledger *ledger, const PaperCell *cell) {
   PaperOurs ours;
   int there = paper_ours(ledger, cell, "all", &ours);
@@ -102,9 +100,10 @@ static void say(const char *line) {
 
 static int run(const Arguments *a) {
   if (cJSON_HasObjectItem(a->agent_flags.given, "seed")) {
-    return bfm_fail(BFM_BAD_ARGUMENT,
-                    "--seed %ld: a cell's seeds are 0, 1, …, and --seeds says how many",
-                    (long)a->config.seed);
+    return bfm_fail(
+        BFM_BAD_ARGUMENT,
+        "--seed %ld cannot be set: a cell has the seeds 0, 1, …; --seeds sets their number",
+        (long)a->config.seed);
   }
   char *options = cJSON_PrintUnformatted(a->agent_flags.given);
   if (!options) return bfm_fail(BFM_NO_MEMORY, "no memory for the options");
@@ -131,9 +130,10 @@ static const struct {
 } actions[] = {{"list", list, 0}, {"run", run, 1}, {"show", show, 1}, {"plot", plot, 1}};
 #define ACTION_COUNT ((int)(sizeof actions / sizeof *actions))
 
+// options for every action; the others are for run
 static const char *const everywhere[] = {"filter", "data", "runs", "results", NULL};
 
-// what says how to run would be ignored by the others
+// refuse options that the action would ignore
 static int check_flags(const Arguments *a) {
   const char *action = a->action;
   if (a->json && strcmp(action, "show")) {
@@ -149,25 +149,26 @@ static int check_flags(const Arguments *a) {
       int k = 0;
       while (everywhere[k] && strcmp(everywhere[k], flag->string)) k++;
       if (everywhere[k]) continue;
-      return bfm_fail(BFM_BAD_ARGUMENT, "--%s is for run: %s takes what the ledger has",
+      return bfm_fail(BFM_BAD_ARGUMENT, "--%s is for run; %s uses the runs in the ledger",
                       flag->string, action);
     }
   }
   return BFM_OK;
 }
 
-static int act(Arguments *a) {
+static int run_action(void *input) {
+  Arguments *a = input;
   Suggestion nearest = {.word = a->action};
   int i = 0;
   while (i < ACTION_COUNT && strcmp(actions[i].name, a->action))
     suggest_try(&nearest, actions[i++].name);
   if (i == ACTION_COUNT) {
-    return bfm_fail(BFM_BAD_ARGUMENT, "\"%.64s\" is not list, run, show or plot%s", a->action,
-                    suggest_say(&nearest, ""));
+    return bfm_fail(BFM_BAD_ARGUMENT, "there is no action \"%.64s\" (list, run, show, plot)%s",
+                    a->action, suggest_say(&nearest, ""));
   }
   if (a->table_name) TRY(paper_table_find(&a->table, a->table_name));
   if (!a->table && actions[i].needs_table) {
-    return bfm_fail(BFM_BAD_ARGUMENT, "name a table: bfm paper %s mood; bfm paper list shows them",
+    return bfm_fail(BFM_BAD_ARGUMENT, "name a table: bfm paper %s mood; bfm paper list shows all",
                     a->action);
   }
   TRY(check_flags(a));
@@ -177,7 +178,7 @@ static int act(Arguments *a) {
 
 #define OPTIONS_MAX 64
 
-// the agent's options, but for those of tables that have the same name
+// the agent's options without those that paper_options has under the same name
 static const Option *agent_rows(void) {
   static Option rows[OPTIONS_MAX];
   int count = 0;
@@ -188,33 +189,31 @@ static const Option *agent_rows(void) {
 }
 
 int cli_paper(int argc, char **argv) {
-  Arguments a = {.action = NULL};
-  int status = flags_new(&a.flags, paper_options, &a.settings, "Tables");
-  if (!status)
-    status = flags_new(&a.agent_flags, agent_rows(), &a.config, "Agent, beside what a table says");
-  if (status) return cli_fail(status);
-  const struct argp_child children[] = {{&a.flags.argp, 0, NULL, 1},
-                                        {&a.agent_flags.argp, 0, NULL, 2},
-                                        {0}};
-  const struct argp argp = {
-      own_options,
-      parse,
-      "list|run|show|plot [TABLE]",
-      "The paper's tables as runs. run collects data where it is missing, trains, evaluates, and "
-      "appends to results/ledger.jsonl; what is there already is not done again, what was cut goes "
-      "on. show prints ours beside the paper's, plot draws them.\v"
-      "Examples:\n"
-      "  bfm paper list\n"
-      "  bfm paper run mood --filter \"walker FB-AW\" --steps 300k --seeds 3\n"
-      "  bfm paper show mood\n"
-      "  bfm paper run first --preset small --batch 128 --steps 500 --seeds 1 \\\n"
-      "    --episodes 2 --data-steps 100k\n",
-      children,
-      NULL,
-      NULL};
-  status = cli_parse(&argp, argc, argv, &a);
-  if (!status && (status = act(&a))) status = cli_fail(status);
-  flags_free(&a.flags);
-  flags_free(&a.agent_flags);
-  return status;
+  Arguments a = {
+      .flags = {.table = paper_options, .fields = &a.settings, .heading = "Tables"},
+      .agent_flags = {.table = agent_rows(), .fields = &a.config,
+                      .heading = "Agent, for run (overrides the options of the table)"},
+  };
+  const CommandLine line = {
+      .options = own_options, .parse = parse, .arguments = "list|run|show|plot [TABLE]",
+      .help =
+          "Reproduce the tables of the paper. A table has one cell per method, domain and "
+          "dataset; a cell is a training run with several seeds.\n"
+          "  list  the tables, or the cells of one table, and how far each was run\n"
+          "  run   the cells that are missing: collect the data, train, evaluate, and\n"
+          "        append the returns to results/ledger.jsonl. Finished cells are\n"
+          "        skipped; an interrupted cell resumes where it stopped.\n"
+          "  show  our numbers beside those of the paper\n"
+          "  plot  the same numbers as bars\v"
+          "Examples:\n"
+          "  bfm paper list\n"
+          "  bfm paper run mood --filter \"walker FB-AW\" --steps 300k --seeds 3\n"
+          "  bfm paper show mood\n"
+          "A short run of the whole path on a CPU:\n"
+          "  bfm paper run first --preset small --batch 128 --steps 500 --seeds 1 \\\n"
+          "    --episodes 2 --data-steps 100k\n",
+      .flags = {&a.flags, &a.agent_flags},
+      .run = run_action,
+  };
+  return cli_run(&line, argc, argv, &a);
 }

@@ -300,15 +300,15 @@ def test_the_papers_numbers_are_all_there():
     (["run"], "name a table"),
     (["run", "mod"], "did you mean mood"),
     (["shw", "mood"], "did you mean show"),
-    (["show", "mood", "--steps", "40k"], "--steps is for run: show takes what the ledger has"),
-    (["plot", "mood", "--algo", "fb"], "--algo is for run: plot takes what the ledger has"),
+    (["show", "mood", "--steps", "40k"], "--steps is for run; show uses the runs in the ledger"),
+    (["plot", "mood", "--algo", "fb"], "--algo is for run; plot uses the runs in the ledger"),
     (["list", "--json"], "--json is for show, not for list"),
     (["show", "mood", "-o", "a.svg"], "-o a.svg is for plot, not for show"),
     (["run", "first", "--filter", "wolker"], "no cell"),
     (["show", "first", "--filter", "wolker"], "no cell"),
     (["plot", "first"], "nothing to draw"),
     (["run", "first", "--steps", "x"], "steps"),
-    (["run", "first", *TINY, "--seed", "7", "--seeds", "1"], "--seed 7: a cell's seeds are 0, 1"),
+    (["run", "first", *TINY, "--seed", "7", "--seeds", "1"], "--seed 7 cannot be set: a cell has the seeds 0, 1"),
     (["show", "mood", "--results", "/nonexistent"], "cannot open"),
 ])
 def test_refusals(arguments, part, tmp_path):
