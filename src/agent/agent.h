@@ -100,8 +100,8 @@ int agent_upload_ones(Ops *ops, float *to, int64_t count);
 int agent_set_lr(bfm_agent *agent, double lr);  // from the next step on; B's own alike
 // as bfm_agent_set_data, of arrays that are known to be finite: on a CPU they are read where they
 // are, and must stay there as long as the agent trains
-int agent_lend_data(bfm_agent *agent, int64_t count, const float *obs, const float *act,
-                    const float *next_obs, const float *discount);
+bfm_status agent_lend_data(bfm_agent *agent, int64_t count, const float *obs, const float *act,
+                           const float *next_obs, const float *discount);
 
 // task.c: z in training; what B sees and says
 void agent_refresh_pool(bfm_agent *agent);     // from pool_obs

@@ -444,8 +444,8 @@ bfm_status bfm_agent_set_data(bfm_agent *a, int64_t count, const float *obs, con
   return copy_data(a, count, (const float *const[]){obs, act, next_obs, discount});
 }
 
-int agent_lend_data(bfm_agent *a, int64_t count, const float *obs, const float *act,
-                    const float *next_obs, const float *discount) {
+bfm_status agent_lend_data(bfm_agent *a, int64_t count, const float *obs, const float *act,
+                           const float *next_obs, const float *discount) {
   const float *const arrays[DATA_ARRAYS] = {obs, act, next_obs, discount};
   TRY(check_count(count));
   if (!agent_on_cpu(a)) return copy_data(a, count, arrays);
