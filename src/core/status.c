@@ -14,6 +14,9 @@ const char *bfm_version(void) { return BFM_VERSION; }
 
 int bfm_version_number(void) { return BFM_VERSION_NUMBER; }
 
+#undef bfm_fail  // the functions behind the macros
+#undef bfm_fail_prefix
+
 int bfm_fail(int status, const char *format, ...) {
   va_list args;
   va_start(args, format);
