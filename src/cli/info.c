@@ -98,7 +98,7 @@ static int dataset_info(const char *path, cJSON *info) {
   }
   cJSON_AddStringToObject(info, "kind", "dataset");
   if (*data.env) cJSON_AddStringToObject(info, "env", data.env);
-  if (data.cut_short) cJSON_AddFalseToObject(info, "complete");
+  if (data.incomplete) cJSON_AddFalseToObject(info, "complete");
   cJSON_AddNumberToObject(info, "transitions", (double)data.count);
   int status = episodes_info(&data, info, ranges);
   cJSON_AddNumberToObject(info, "terminations", (double)ended);

@@ -1,5 +1,5 @@
-// A dataset: transitions (s, a, s', discount) as float32 rows, ready to be sampled. Read from HDF5
-// files in D4RL's or Minari's layout and from folders of npz episodes (ExORL); several are merged.
+// A dataset: transitions (s, a, s', discount) as float32 rows in memory, ready to be sampled. It is
+// read from one or more files of any format in dataset.c's table; several files become one dataset.
 
 #ifndef BFM_DATA_DATASET_H
 #define BFM_DATA_DATASET_H
@@ -8,11 +8,11 @@
 #include <stdint.h>
 
 #include "core/status.h"
-#include "data/block.h"
-#include "data/writer.h"
+#include "data/row_buffer.h"
 
 struct cJSON;
 
+// the arrays of a dataset; all have one row per transition
 enum {
   PART_OBS,
   PART_ACT,
@@ -26,7 +26,8 @@ enum {
   PART_TASK,
   PART_STEP,
   PART_EPISODE,
-  PART_DISCOUNT,  // from here on not in files as they are
+  PART_STORED_COUNT,  // the parts above are stored in files as they are, those below are derived
+  PART_DISCOUNT = PART_STORED_COUNT,
   PART_ENDS,
   PART_COUNT
 };
@@ -36,59 +37,66 @@ typedef struct {
   int64_t obs_dim, act_dim;
   float *obs, *act, *next_obs;  // [count, ·]
   float *discount;              // [count]: 0 where the episode terminated, 1 elsewhere
-  uint8_t *ends;                // [count]: 1 where the next row is of another episode
+  uint8_t *ends;                // [count]: 1 in an episode's last row
   int64_t episodes;
-  char env[64];   // attribute "env" of the file, or empty
-  int cut_short;  // a file says that it is not complete
+  char env[64];    // attribute "env" of the files, or empty
+  int incomplete;  // 1 when a file holds fewer rows than its writer planned
 
-  // read by dataset_read_all only; NULL unless all files have them
+  // Only dataset_read_all reads these; NULL unless every file has them.
   float *rewards;                    // [count]
-  int64_t nq, nv, na;                // sizes of the states, 0 without them
-  double *qpos, *qvel, *activation;  // [count, ·] of the observations
-  int64_t physics_dim;               // ExORL's states, without a word of where qpos ends …
-  double *physics;                   // [count, physics_dim] … and qvel and act begin
-  int32_t *source, *task;            // [count] indices into the notes "sources" and "tasks"
-  int64_t *step, *episode;           // [count]
-  struct cJSON *notes;               // what the files say of themselves, as far as they agree
+  int64_t nq, nv, na;                // sizes of a state, 0 without states
+  double *qpos, *qvel, *activation;  // [count, ·]: the state of each observation
+  int64_t physics_dim;               // ExORL's states: qpos, qvel and act in one row, …
+  double *physics;                   // [count, physics_dim] … with unknown sizes
+  int32_t *source, *task;            // [count]: indices into the notes "sources" and "tasks"
+  int64_t *step, *episode;           // [count]: as numbered by the collector
+  struct cJSON *notes;               // text attributes that all files agree on
 
-  int64_t capacity;          // rows there is room for
-  int extras;                // whether more than a training needs is read
-  int alone;                 // a single file: its tables are mapped where they can be
-  uint32_t parts;            // bit k: it has part k
-  Block blocks[PART_COUNT];  // where the parts are
+  // bookkeeping
+  int64_t capacity;               // rows the buffers have room for
+  int with_extras;                // 1: read more than training needs
+  const char *first_path;         // the first file, while reading
+  int single_file;                // 1: map the file's tables where possible
+  uint32_t parts;                 // bit k: the dataset has part k
+  RowBuffer buffers[PART_COUNT];  // where the parts lie
 } Dataset;
 
-// the tables of a file that are parts as they are, of those the dataset has; returns their number
-typedef struct {
-  Table table;
-  void *rows;
-} Part;
-int dataset_parts(const Dataset *data, Part *parts /* [PART_COUNT] */);
-
-// refuses NaN, infinities, fewer than two transitions, sizes that disagree; without
-// next_observations the next row of the episode stands in, and an episode's last row is dropped.
-// Arrays of a single file are read-only where they are mapped
+// Read the transitions of all files. Fails on NaN, infinities, sizes that disagree between files and
+// fewer than two transitions. A file without next_observations gets them from the next row of the
+// episode, and loses the last row of each episode. The arrays of a single file may be mapped
+// read-only.
 int dataset_read(Dataset *data, const char *const *paths, int path_count);
+
+// the same with rewards, states and notes
 int dataset_read_all(Dataset *data, const char *const *paths, int path_count);
-// a demonstration: of what is in it one transition is enough
+
+// read a demonstration, for which one transition is enough
 int dataset_read_demo(Dataset *data, const char *path);
-#define ACTION_SLACK 1e-3f  // what float32 and others' clipping leave beyond ±1
-// refuses actions that no policy can take
+
+// fail when an action lies outside ±1, where no policy can act
+#define ACTION_SLACK 1e-3f  // float32 rounding and other programs' clipping may exceed ±1 by this
 int dataset_check_actions(const Dataset *data);
-// transitions of n steps: from each row whose action was held for so many to the state after them.
-// The other rows go; fewer than two windows are refused, and the data is then only to be freed
+
+// Replace the transitions by transitions over n steps: from every row whose action was held for n
+// rows to the state after them; other rows are dropped. Fails when fewer than two remain; the
+// dataset must then be freed.
 int dataset_stride(Dataset *data, int64_t n);
-// zeros in the observations' columns from `first` on; the file stays as it is
+
+// set the observations' columns from `first` on to 0; the file does not change
 int dataset_clear(Dataset *data, int64_t first);
-// row i of a sample: one at random of each of so many equal shares of the data. At equal distances
-// they could all be of one time of their episodes
+
+// Row number i of a sample of `rows` rows. The data is cut into that many equal ranges, and one row
+// of each is drawn at random: rows at equal distances could all have the same time in their
+// episodes.
 int64_t dataset_sample_row(const Dataset *data, int64_t rows, int64_t i);
-// let go of all but the transitions, which from now on are read in any order
+
+// free all parts but the transitions, which from now on are read in random order
 void dataset_trim(Dataset *data);
+
 void dataset_free(Dataset *data);
 
-// write a new file in D4RL's layout, whole or not at all: the rows whose entry in keep [count]
-// is not 0, NULL: all. stop (may be NULL): given up where it becomes other than 0
+// Write a new file in D4RL's layout, complete or not at all. keep [count] selects the rows to write
+// (NULL: all). Setting *stop (may be NULL) to non-zero interrupts the writing.
 int dataset_write(const Dataset *data, const char *path, const uint8_t *keep,
                   const volatile sig_atomic_t *stop);
 

@@ -24,7 +24,7 @@
 
 static int is_child;
 
-int hdf5_probing(void) { return is_child; }
+int hdf5_is_probe(void) { return is_child; }
 
 void hdf5_probe_step(double bytes) {
   if (!is_child) return;
@@ -33,7 +33,7 @@ void hdf5_probe_step(double bytes) {
   setitimer(ITIMER_PROF, &timer, NULL);
 }
 
-void hdf5_probe_rest(void) {
+void hdf5_probe_pause(void) {
   if (is_child) setitimer(ITIMER_PROF, &(struct itimerval){0}, NULL);
 }
 

@@ -9,12 +9,12 @@
 int hdf5_probe(void (*work)(void *context), void *context);
 
 // whether this is the child
-int hdf5_probing(void);
+int hdf5_is_probe(void);
 
 // the child has come to its next step, of so many bytes
 void hdf5_probe_step(double bytes);
 
 // until its next step the child does what is not HDF5's, and takes the time that this takes
-void hdf5_probe_rest(void);
+void hdf5_probe_pause(void);
 
 #endif

@@ -312,7 +312,7 @@ def test_merged_sources_keep_their_names(tmp_path):
 @pytest.mark.parametrize("change, part", [
     (lambda file: file["infos/source"].write_direct(np.full(50, 3, "i4")),
      "infos/source has 3 at row 0, but its list has 1 names"),
-    (lambda file: file.attrs.__setitem__("tasks", "easy"), 'its note "tasks" is no list: easy'),
+    (lambda file: file.attrs.__setitem__("tasks", "easy"), 'attribute "tasks" is not a JSON list: easy'),
 ])
 def test_bad_infos(change, part, tmp_path):
   path = collected(tmp_path / "a.h5", "--steps", 50)
@@ -424,7 +424,7 @@ def test_subsample(tmp_path):
 def test_outputs_are_not_overwritten(tmp_path):
   path = write_dataset(tmp_path / "data.h5")
   before = path.read_bytes()
-  assert "there already" in refused("data", "merge", path, "-o", path)
+  assert "exists already and is not overwritten" in refused("data", "merge", path, "-o", path)
   assert path.read_bytes() == before
   assert "did you mean merge?" in refused("data", "mrege", path, "-o", tmp_path / "x")
   assert "name a dataset" in refused("data", "merge", "-o", tmp_path / "x")
@@ -438,7 +438,7 @@ def test_outputs_are_not_overwritten(tmp_path):
     ({"actions": None}, "episode_0: there is no dataset \"actions\""),
     ({"observations": np.full((5, 5), np.nan)}, "episode_0: observations has NaN"),
     ({"terminations": np.zeros(3)}, "terminations has 3"),
-    ({"actions": np.zeros((4, 0))}, "episode_0: actions have no columns"),
+    ({"actions": np.zeros((4, 0))}, "episode_0: actions has no columns"),
 ])
 def test_bad_minari(changes, part, tmp_path):
   assert part in refused("info", write_minari(tmp_path / "x.h5", episodes([4]), **changes))

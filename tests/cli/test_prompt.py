@@ -198,7 +198,7 @@ def test_an_output_without_a_name(model, tmp_path):
 
 def test_demonstrations_of_nothing_and_of_others(model, tmp_path):
   empty = write_dataset(tmp_path / "empty.h5", rows=0, obs=4, env="point_mass")
-  words = "empty.h5 has no transition: a demonstration needs one or more"
+  words = "empty.h5 has no transitions: a demonstration needs at least one"
   assert words in refused("prompt", model, "--demo", empty)
   write_dataset(empty, rows=1, obs=4, env="point_mass", next_observations=None)
   assert words in refused("prompt", model, "--demo", empty)

@@ -180,7 +180,9 @@ static void test_stride(void **state) {
 
   assert_int_equal(read_variant(&data, v), BFM_OK);
   assert_int_equal(dataset_stride(&data, 3), BFM_BAD_ARGUMENT);
-  assert_message("stride is 3, but actions of the data that were held");
+  assert_message(
+      "stride is 3, but the number of times that the data holds an action for 3 steps is 1: "
+      "training needs at least 2");
   dataset_free(&data);
 }
 
@@ -280,7 +282,7 @@ static void test_absurd_size(void **state) {
   H5Fclose(file);
   Dataset data;
   assert_int_equal(dataset_read(&data, (const char *const[]){path}, 1), BFM_NO_MEMORY);
-  assert_message("do not fit into memory, nor into a file in");
+  assert_message("fit neither into memory nor into a temporary file in");
 }
 
 // what bfm writes is mapped, to the last bit what was read
@@ -288,14 +290,14 @@ static void test_mapped(void **state) {
   (void)state;
   Dataset one, two;
   assert_int_equal(read_variant(&one, (Variant){.with_next = 1, .env = "walker"}), BFM_OK);
-  assert_true(one.blocks[PART_ACT].mapped && !one.blocks[PART_OBS].mapped);  // OBS are doubles
+  assert_true(one.buffers[PART_ACT].mapped && !one.buffers[PART_OBS].mapped);  // OBS are doubles
   unlink(other);
   volatile sig_atomic_t stop = 1;
   assert_int_equal(dataset_write(&one, other, NULL, &stop), BFM_INTERRUPTED);
   assert_message("stopped at transition 0 of");
   assert_int_equal(dataset_write(&one, other, NULL, NULL), BFM_OK);
   assert_int_equal(dataset_read_all(&two, (const char *const[]){other}, 1), BFM_OK);
-  assert_true(two.blocks[PART_OBS].mapped && two.blocks[PART_NEXT_OBS].mapped);
+  assert_true(two.buffers[PART_OBS].mapped && two.buffers[PART_NEXT_OBS].mapped);
   assert_memory_equal(one.obs, two.obs, 12 * sizeof *one.obs);
   assert_memory_equal(one.next_obs, two.next_obs, 12 * sizeof *one.obs);
   assert_memory_equal(one.act, two.act, 6 * sizeof *one.act);
@@ -304,7 +306,7 @@ static void test_mapped(void **state) {
   dataset_free(&one);
   dataset_free(&two);
   assert_int_equal(dataset_read(&two, (const char *const[]){other, other}, 2), BFM_OK);
-  assert_false(two.blocks[PART_OBS].mapped);
+  assert_false(two.buffers[PART_OBS].mapped);
   assert_int_equal(two.count, 12);
   dataset_free(&two);
 }
@@ -335,7 +337,7 @@ static void test_trained_in_place(void **state) {
   assert_int_equal(dataset_read_all(&two, (const char *const[]){other}, 1), BFM_OK);
   assert_non_null(two.rewards);
   dataset_trim(&two);
-  assert_true(two.blocks[PART_OBS].mapped && !two.rewards && !two.ends);
+  assert_true(two.buffers[PART_OBS].mapped && !two.rewards && !two.ends);
 
   bfm_agent *copied = train(&two, bfm_agent_set_data), *lent = train(&two, agent_lend_data);
   assert_true(copied->data_memory && copied->data_obs != two.obs);
@@ -349,25 +351,25 @@ static void test_trained_in_place(void **state) {
   dataset_free(&two);
 }
 
-static void test_blocks(void **state) {
+static void test_row_buffers(void **state) {
   (void)state;
-  Block block = {0};
+  RowBuffer buffer = {0};
   void *rows = NULL;
   for (int64_t i = 1; i <= 64; i *= 2) {  // in memory, then in a file
-    assert_int_equal(block_grow(&block, &rows, (size_t)i * 1000, i > 4), BFM_OK);
+    assert_int_equal(row_buffer_grow(&buffer, &rows, (size_t)i * 1000, i > 4), BFM_OK);
     for (int64_t k = 0; k < i / 2 * 1000; k++) assert_int_equal(((uint8_t *)rows)[k], k % 251);
     for (int64_t k = 0; k < i * 1000; k++) ((uint8_t *)rows)[k] = (uint8_t)(k % 251);
   }
-  assert_int_equal(block_grow(&block, &rows, (size_t)1 << 60, 1), BFM_NO_MEMORY);
-  assert_message("1152921504.6 GB do not fit into memory");
+  assert_int_equal(row_buffer_grow(&buffer, &rows, (size_t)1 << 60, 1), BFM_NO_MEMORY);
+  assert_message("1152921504.6 GB of rows fit neither into memory");
   assert_int_equal(((uint8_t *)rows)[63999], 63999 % 251);
-  block_free(&block);
+  row_buffer_free(&buffer);
 
   setenv("TMPDIR", "/nonexistent", 1);
-  assert_int_equal(block_grow(&block, &rows, 1000, 1), BFM_NO_MEMORY);
+  assert_int_equal(row_buffer_grow(&buffer, &rows, 1000, 1), BFM_NO_MEMORY);
   assert_message("/nonexistent: No such file");
   unsetenv("TMPDIR");
-  block_free(&block);
+  row_buffer_free(&buffer);
 }
 
 // a disk with room for files of so many bytes
@@ -384,17 +386,17 @@ int fstatvfs(int fd, struct statvfs *disk) {
 // HDF5's files are read by a child first: it takes the room that its parent then has
 static void test_room_is_taken_once(void **state) {
   (void)state;
-  Block block = {0};
+  RowBuffer buffer = {0};
   void *rows = NULL;
   disk_bytes = 3e6;
-  assert_int_equal(block_grow(&block, &rows, 1000000, 1), BFM_OK);
+  assert_int_equal(row_buffer_grow(&buffer, &rows, 1000000, 1), BFM_OK);
   pid_t child = fork();
-  if (!child) _exit(block_grow(&block, &rows, 2500000, 1));
+  if (!child) _exit(row_buffer_grow(&buffer, &rows, 2500000, 1));
   assert_int_equal(waitpid(child, NULL, 0), child);
-  assert_int_equal(block_grow(&block, &rows, 2500000, 1), BFM_OK);
-  assert_int_equal(block_grow(&block, &rows, 3500000, 1), BFM_NO_MEMORY);
+  assert_int_equal(row_buffer_grow(&buffer, &rows, 2500000, 1), BFM_OK);
+  assert_int_equal(row_buffer_grow(&buffer, &rows, 3500000, 1), BFM_NO_MEMORY);
   disk_bytes = 1 << 30;
-  block_free(&block);
+  row_buffer_free(&buffer);
 }
 
 // where memory ends, a file goes on
@@ -403,20 +405,20 @@ static void test_limited_memory(void **state) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__clang__)
   skip();  // the sanitizers' own memory is beyond any limit
 #endif
-  Block block = {0};
+  RowBuffer buffer = {0};
   void *rows = NULL;
   struct rlimit before, limit;
   getrlimit(RLIMIT_DATA, &before);
   limit = before;
   limit.rlim_cur = 64 << 20;
   setrlimit(RLIMIT_DATA, &limit);
-  assert_int_equal(block_grow(&block, &rows, 1000, 0), BFM_OK);
+  assert_int_equal(row_buffer_grow(&buffer, &rows, 1000, 0), BFM_OK);
   memset(rows, 7, 1000);
-  assert_false(block.file);
-  assert_int_equal(block_grow(&block, &rows, 128 << 20, 0), BFM_OK);
-  assert_true(block.file);
+  assert_false(buffer.file);
+  assert_int_equal(row_buffer_grow(&buffer, &rows, 128 << 20, 0), BFM_OK);
+  assert_true(buffer.file);
   assert_int_equal(((uint8_t *)rows)[999], 7);
-  block_free(&block);
+  row_buffer_free(&buffer);
   setrlimit(RLIMIT_DATA, &before);
 }
 
@@ -432,7 +434,7 @@ int main(void) {
       cmocka_unit_test(test_absurd_size),
       cmocka_unit_test(test_mapped),
       cmocka_unit_test(test_trained_in_place),
-      cmocka_unit_test(test_blocks),
+      cmocka_unit_test(test_row_buffers),
       cmocka_unit_test(test_room_is_taken_once),
       cmocka_unit_test(test_limited_memory),
   };

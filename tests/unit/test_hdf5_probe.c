@@ -21,6 +21,7 @@
 #include "core/rng.h"
 #include "data/dataset.h"
 #include "data/hdf5_probe.h"
+#include "data/writer.h"
 
 // on some damaged files HDF5 fails in order but forgets memory
 __attribute__((visibility("default"))) const char *__lsan_default_suppressions(void);
@@ -54,7 +55,7 @@ static void test_deaths(void **state) {
   int here = 1;
   assert_int_equal(hdf5_probe(work, &here), 1);
   assert_int_equal(here, 2);  // the child's is its own
-  assert_false(hdf5_probing());
+  assert_false(hdf5_is_probe());
   assert_int_equal(hdf5_probe(fault, NULL), 0);
   assert_int_equal(hdf5_probe(give_up, NULL), 0);
   assert_int_equal(hdf5_probe(leave, NULL), 0);
@@ -200,7 +201,7 @@ long sysconf(int name) { return large && name == _SC_PHYS_PAGES ? 0 : __sysconf(
 
 int fallocate(int fd, int mode, off_t offset, off_t bytes) {
   (void)mode;
-  for (clock_t begin = clock(); large && hdf5_probing() && clock() < begin + CLOCKS_PER_SEC / 4;) {
+  for (clock_t begin = clock(); large && hdf5_is_probe() && clock() < begin + CLOCKS_PER_SEC / 4;) {
     continue;
   }
   return posix_fallocate(fd, offset, bytes);
@@ -219,7 +220,7 @@ static void test_rows_that_move_into_files(void **state) {
   assert_int_equal(dataset_read(&data, (const char *const[]){path, path}, 2), BFM_OK);
   large = 0;
   assert_int_equal(data.count, 2 * ROWS);
-  assert_true(data.blocks[PART_OBS].file);
+  assert_true(data.buffers[PART_OBS].file);
   dataset_free(&data);
 }
 

@@ -1,4 +1,4 @@
-// A dataset as a file in D4RL's layout, under a temporary name until it is whole.
+// Write a dataset to a file in D4RL's layout, under a temporary name until it is complete.
 
 #include <cjson/cJSON.h>
 #include <inttypes.h>
@@ -6,7 +6,21 @@
 #include <unistd.h>
 
 #include "core/files.h"
-#include "data/dataset.h"
+#include "data/parts.h"
+
+#define ROWS_AT_ONCE (1 << 16)
+
+// tables of the file and the rows in memory to fill them with
+typedef struct {
+  Table tables[WRITER_TABLES];
+  const void *rows[WRITER_TABLES];
+  int count;
+} Tables;
+
+static void add_table(Tables *t, Table table, const void *rows) {
+  t->tables[t->count] = table;
+  t->rows[t->count++] = rows;
+}
 
 // an episode ends with the last of its rows that is kept
 static void set_flags(const Dataset *data, const uint8_t *keep, uint8_t *terminals,
@@ -22,58 +36,57 @@ static void set_flags(const Dataset *data, const uint8_t *keep, uint8_t *termina
   }
 }
 
-// rows that are kept and follow each other are written together, so many at most
-#define TOGETHER (1 << 16)
-
-static int write_rows(Writer *writer, const Part *parts, int part_count, int64_t count,
-                      const uint8_t *keep, const volatile sig_atomic_t *stop) {
+// runs of consecutive rows that are kept are written together
+static int write_rows(Writer *writer, const Tables *t, int64_t count, const uint8_t *keep,
+                      const volatile sig_atomic_t *stop) {
   const void *values[WRITER_TABLES];
   for (int64_t begin = 0, end; begin < count; begin = end) {
     end = begin + 1;
     if (keep && !keep[begin]) continue;
-    while (end < count && end - begin < TOGETHER && (!keep || keep[end])) end++;
+    while (end < count && end - begin < ROWS_AT_ONCE && (!keep || keep[end])) end++;
     if (stop && *stop) {
       return bfm_fail(BFM_INTERRUPTED, "stopped at transition %" PRId64 " of %" PRId64, begin,
                       count);
     }
-    for (int k = 0; k < part_count; k++) {
-      values[k] = (const char *)parts[k].rows + (size_t)begin * table_row_bytes(&parts[k].table);
+    for (int k = 0; k < t->count; k++) {
+      values[k] = (const char *)t->rows[k] + (size_t)begin * table_row_bytes(&t->tables[k]);
     }
     TRY(writer_append(writer, end - begin, values));
   }
   return BFM_OK;
 }
 
-static int create(Writer **writer, const Dataset *data, const char *path, const Part *parts,
-                  int part_count, int64_t rows) {
+static int create(Writer **writer, const Dataset *data, const char *path, const Tables *t,
+                  int64_t rows) {
   int count = cJSON_GetArraySize(data->notes);
-  Table tables[WRITER_TABLES];
   Note *notes = malloc((size_t)(count + 1) * sizeof *notes);
   if (!notes) return bfm_fail(BFM_NO_MEMORY, "no memory for %d notes", count);
-  for (int i = 0; i < part_count; i++) tables[i] = parts[i].table;
   for (int i = 0; i < count; i++) {
     const cJSON *note = cJSON_GetArrayItem(data->notes, i);
     notes[i] = (Note){note->string, note->valuestring};
   }
   notes[count] = (Note){"env", data->env};
-  int status = writer_create(writer, path, tables, part_count, rows, notes, count + 1);
+  int status = writer_create(writer, path, t->tables, t->count, rows, notes, count + 1);
   free(notes);
   return status;
 }
 
 static int write_file(const Dataset *data, const char *path, const uint8_t *keep, uint8_t *flags,
                       const volatile sig_atomic_t *stop) {
-  Part parts[PART_COUNT + 2];
-  int count = dataset_parts(data, parts);
-  set_flags(data, keep, flags, flags + data->count);
-  parts[count++] = (Part){{"terminals", COLUMN_BOOL, 0}, flags};
-  parts[count++] = (Part){{"timeouts", COLUMN_BOOL, 0}, flags + data->count};
+  uint8_t *terminals = flags, *timeouts = flags + data->count;
+  Tables tables = {.count = 0};
+  for (int k = 0; k < PART_STORED_COUNT; k++) {
+    if (has_part(data, k)) add_table(&tables, part_table(data, k), *part_rows(data, k));
+  }
+  set_flags(data, keep, terminals, timeouts);
+  add_table(&tables, (Table){"terminals", COLUMN_BOOL, 0}, terminals);
+  add_table(&tables, (Table){"timeouts", COLUMN_BOOL, 0}, timeouts);
 
   int64_t rows = 0;
   for (int64_t i = 0; i < data->count; i++) rows += !keep || keep[i];
   Writer *writer;
-  TRY(create(&writer, data, path, parts, count, rows));
-  int status = write_rows(writer, parts, count, data->count, keep, stop);
+  TRY(create(&writer, data, path, &tables, rows));
+  int status = write_rows(writer, &tables, data->count, keep, stop);
   if (!status) return writer_close(writer);
   writer_abandon(writer);
   return status;
@@ -81,10 +94,12 @@ static int write_file(const Dataset *data, const char *path, const uint8_t *keep
 
 int dataset_write(const Dataset *data, const char *path, const uint8_t *keep,
                   const volatile sig_atomic_t *stop) {
-  if (!access(path, F_OK)) return bfm_fail(BFM_IO, "%s is there already", path);
+  if (!access(path, F_OK)) {
+    return bfm_fail(BFM_IO, "%s exists already and is not overwritten", path);
+  }
   OutputFile file;
   TRY(output_open(&file, path));
-  unlink(file.temporary);  // the writer makes its own
+  unlink(file.temporary);  // the writer creates the file itself
   uint8_t *flags = malloc(2 * (size_t)data->count + 1);
   int status = flags ? write_file(data, file.temporary, keep, flags, stop)
                      : bfm_fail(BFM_NO_MEMORY, "no memory for %" PRId64 " rows", data->count);

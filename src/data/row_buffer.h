@@ -1,0 +1,34 @@
+// A growable array of rows. It lies in memory, in an unlinked temporary file when memory is short,
+// or directly in a mapped dataset file.
+
+#ifndef BFM_DATA_ROW_BUFFER_H
+#define BFM_DATA_ROW_BUFFER_H
+
+#include <sys/types.h>
+
+#include "core/status.h"
+
+// a zeroed buffer is empty
+typedef struct {
+  void *base;    // of the mapping or the allocation
+  size_t bytes;  // length of the mapping or the allocation
+  int mapped;    // 1: mapped from a file, 0: allocated
+  int file;      // descriptor of the temporary file plus 1, or 0 without one
+} RowBuffer;
+
+// Grow the buffer to this many bytes, keep its contents and set *rows to the first row. With spill,
+// or when memory runs out, the rows move into a temporary file and stay there.
+int row_buffer_grow(RowBuffer *buffer, void **rows, size_t bytes, int spill);
+
+// map bytes of an open file read-only and set *rows; offset need not be a multiple of a page
+int row_buffer_map(RowBuffer *buffer, void **rows, int fd, off_t offset, size_t bytes);
+
+// make the rows writable; changes to a mapped dataset file stay private to this process
+int row_buffer_make_writable(const RowBuffer *buffer);
+
+// tell the kernel that rows will be read in random order, so that it does not read ahead
+void row_buffer_expect_random_reads(const RowBuffer *buffer);
+
+void row_buffer_free(RowBuffer *buffer);
+
+#endif
