@@ -32,7 +32,7 @@ void td3_actor_loss(bfm_agent *a) {
                                 .loss = a->loss + a->loss_count - 1, .loss_stride = a->loss_count,
                                 .replicas = a->R, .members = a->M, .rows = a->N,
                                 .q_stride = 2 * a->N, .df_stride = a->N, .d = a->d});
-  NetParams frozen = a->online[NET_F];
+  NetParams frozen = a->net[NET_F].online;
   frozen.grad = NULL;
   net_backward(ops, f, frozen, tape, a->df_pi, (Pass){.row0 = a->N, .rows = a->N}, 1);
   int64_t ld = tape->ld_in[0];

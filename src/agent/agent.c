@@ -1,6 +1,6 @@
-// Making an agent: networks, parameters, buffers. Everything a step needs is laid out here, in two
-// allocations, the second before the first step: an agent that only acts does without it. A step
-// allocates nothing.
+// Making an agent: networks, parameters, buffers. There are two allocations. The first holds the
+// parameters; the second holds what training needs and is made before the first step, so that an
+// agent that only acts does without it. A step allocates nothing.
 
 #include "agent/agent.h"
 
@@ -24,14 +24,14 @@ static void define_networks(bfm_agent *a) {
   f->branch[0] = "sa", f->branch[1] = "sz";
   f->in[0] = a->obs_dim + a->act_dim, f->in[1] = a->obs_dim + a->d;
   f->hidden = c->hidden, f->feat = c->feat, f->layers = 3, f->out = a->d, f->norm = c->f_norm;
-  f->body = shared ? 1 : a->M, f->heads = a->M;
+  f->body = shared ? 1 : a->M, f->heads = a->M, f->has_target = 1;
 
   *b = common;
   b->name = a->laplacian ? "phi" : "B";
   b->branch[0] = "s", b->branch[1] = "sz";
   b->in[0] = a->goal_dim, b->in[1] = a->goal_dim + z_of_b;
   b->hidden = b->feat = c->b_hidden, b->layers = 2, b->out = a->d;
-  b->z = z_of_b, b->blocks = a->K;
+  b->z = z_of_b, b->blocks = a->K, b->has_target = !a->laplacian;
 
   *pi = common;
   pi->name = "pi";
@@ -44,39 +44,16 @@ static void define_networks(bfm_agent *a) {
   Net *u = &a->net[NET_U], *v = &a->net[NET_V];
   *u = *pi;
   u->name = "U", u->layers = 3, u->out = c->mbar, u->norm = c->f_norm, u->pad_out = 0;
+  u->has_target = 1;
   *v = *b;
   v->name = "V", v->in[1] = a->goal_dim, v->z = 0, v->blocks = 1, v->out = c->mbar;
-}
-
-static void place_networks(bfm_agent *a) {
-  for (int i = 0; i < NET_COUNT; i++) {
-    if (!a->net[i].name) continue;
-    net_layout(&a->net[i]);
-    a->first[i] = a->count;
-    a->count += (a->net[i].count + 63) / 64 * 64;  // each network starts aligned
-    if (i != NET_PI) a->target_count = a->count;
-  }
 }
 
 // ------------------------------- memory ----------------------------------------------------------
 
 static void parameter_layout(void *agent, Arena *arena) {
   bfm_agent *a = agent;
-  int copies = a->ops->type == BF16;
-  int64_t b_count = a->net[NET_B].count;
-  a->value = floats(arena, a->count);
-  a->grad = arena_take(arena, a->count * type_size(a->ops->type));
-  a->adam_m = floats(arena, a->count);
-  a->adam_v = floats(arena, a->count);
-  a->target = floats(arena, a->target_count);
-  a->work = copies ? arena_take(arena, a->count * 2) : a->value;
-  a->target_work = copies ? arena_take(arena, a->target_count * 2) : a->target;
-  if (a->K > 1) {
-    a->mask = arena_take(arena, b_count);
-    a->b_work = arena_take(arena, b_count * type_size(a->ops->type));
-    a->b_target_work = arena_take(arena, b_count * type_size(a->ops->type));
-  }
-  a->seeds = arena_take(arena, a->R * sizeof *a->seeds);
+  params_layout(&a->params, arena);
   a->step_device = arena_take(arena, sizeof *a->step_device);
   a->step_update = arena_take(arena, sizeof *a->step_update);
   if (a->goal_dim != a->obs_dim || a->config.goal[0]) {
@@ -154,103 +131,16 @@ static void loss_layout(bfm_agent *a, Arena *arena) {
   a->loss = floats(arena, a->R * a->loss_count);
 }
 
-static void work_layout(void *agent, Arena *arena) {
-  batch_layout(agent, arena);
-  network_layout(agent, arena);
-  loss_layout(agent, arena);
-}
-
-int agent_allocate(Ops *ops, void (*layout)(void *, Arena *), void *owner, void **memory) {
-  Arena count = {0};
-  layout(owner, &count);
-  TRY(ops->alloc(ops, memory, count.used));
-  Arena place = {.base = *memory};
-  layout(owner, &place);
-  return BFM_OK;
+static void training_layout(void *agent, Arena *arena) {
+  bfm_agent *a = agent;
+  params_training_layout(&a->params, arena);
+  batch_layout(a, arena);
+  network_layout(a, arena);
+  loss_layout(a, arena);
 }
 
 int agent_ready(bfm_agent *a) {
-  return a->memory ? BFM_OK : agent_allocate(a->ops, work_layout, a, &a->memory);
-}
-
-// ------------------------------- parameters ------------------------------------------------------
-
-static void point_params(bfm_agent *a) {
-  size_t size = type_size(a->ops->type);
-  for (int i = 0; i < NET_COUNT; i++) {
-    if (!a->net[i].name) continue;
-    int64_t at = a->first[i];
-    a->online[i] =
-        (NetParams){a->value + at, (char *)a->work + at * size, (char *)a->grad + at * size};
-    if (i == NET_PI) continue;
-    a->slow[i] = (NetParams){a->target + at, (char *)a->target_work + at * size, NULL};
-  }
-  if (a->K > 1) {
-    a->online[NET_B].work = a->b_work;
-    a->slow[NET_B].work = a->b_target_work;
-  }
-}
-
-int agent_list_tensors(const Net *net, const char *suffix, float *at, AgentTensor *tensors) {
-  char name[32];
-  NetTensor found[NET_MAX_TENSORS];
-  snprintf(name, sizeof name, "%s%s", net->name, suffix);
-  int n = net_tensors(net, name, found);
-  for (int i = 0; i < n; i++) tensors[i] = (AgentTensor){found[i], at + found[i].at};
-  return n;
-}
-
-static void list_tensors(bfm_agent *a, int net, const char *suffix, float *base) {
-  a->tensor_count +=
-      agent_list_tensors(&a->net[net], suffix, base + a->first[net], a->tensors + a->tensor_count);
-}
-
-// seeds to the device; with `start`, the networks' first parameters
-static int init_parameters(bfm_agent *a, int start) {
-  float *host = malloc(a->count * sizeof *host);
-  uint64_t *seeds = malloc(a->R * sizeof *seeds);
-  int status = !host || !seeds
-                   ? bfm_fail(BFM_NO_MEMORY, "out of memory for %ld parameters", (long)a->count)
-                   : BFM_OK;
-  if (!status) {
-    memset(host, 0, a->count * sizeof *host);
-    for (int r = 0; r < a->R; r++) seeds[r] = (uint64_t)a->config.seed + r;
-  }
-  for (int i = 0; i < NET_COUNT && !status && start; i++) {
-    if (a->net[i].name) status = net_init(&a->net[i], seeds, i, host + a->first[i]);
-  }
-  Ops *ops = a->ops;
-  if (!status) status = ops->upload(ops, a->seeds, seeds, a->R * sizeof *seeds);
-  if (!status) status = ops->upload(ops, a->value, host, a->count * sizeof *host);
-  if (!status) status = ops->upload(ops, a->target, host, a->target_count * sizeof *host);
-  free(host);
-  free(seeds);
-  return status;
-}
-
-static int upload_mask(bfm_agent *a) {
-  if (!a->mask) return BFM_OK;
-  uint8_t *mask = malloc(a->net[NET_B].count);
-  if (!mask) return bfm_fail(BFM_NO_MEMORY, "out of memory for the masks of B");
-  net_masks(&a->net[NET_B], mask);
-  int status = a->ops->upload(a->ops, a->mask, mask, a->net[NET_B].count);
-  free(mask);
-  return status;
-}
-
-void agent_refresh_copies(bfm_agent *a) {
-  Ops *ops = a->ops;
-  if (ops->type != F32) {
-    ops->masked_copy(ops, &(MaskedCopy){.out = a->work, .in = a->value, .count = a->count});
-    ops->masked_copy(ops, &(MaskedCopy){.out = a->target_work, .in = a->target,
-                                        .count = a->target_count});
-  }
-  if (!a->mask) return;
-  int64_t n = a->net[NET_B].count;
-  ops->masked_copy(ops, &(MaskedCopy){.out = a->b_work, .in = a->online[NET_B].value,
-                                      .mask = a->mask, .count = n});
-  ops->masked_copy(ops, &(MaskedCopy){.out = a->b_target_work, .in = a->slow[NET_B].value,
-                                      .mask = a->mask, .count = n});
+  return a->memory ? BFM_OK : device_allocate(a->ops, training_layout, a, &a->memory);
 }
 
 // ------------------------------- making and freeing ----------------------------------------------
@@ -268,39 +158,24 @@ static int setup(bfm_agent *a, int start) {
   a->goal_dim = columns ? column_count : a->obs_dim;
 
   define_networks(a);
-  place_networks(a);
   name_losses(a);
-  int status = config_open(&a->ops, a->config.device, a->config.precision, PRECISION_BF16,
+  int status = device_open(&a->ops, a->config.device, a->config.precision, PRECISION_BF16,
                            a->config.threads);
-  if (!status) status = agent_allocate(a->ops, parameter_layout, a, &a->parameter_memory);
+  if (!status) {
+    params_place(&a->params, a->ops, a->net, NET_COUNT);
+    status = device_allocate(a->ops, parameter_layout, a, &a->parameter_memory);
+  }
   if (!status && columns) {
     status = a->ops->upload(a->ops, a->goal_columns, columns, column_count * sizeof *columns);
   }
   free(columns);
-  TRY(status);
-
-  point_params(a);
-  for (int i = 0; i < NET_COUNT; i++) {
-    if (a->net[i].name) list_tensors(a, i, "", a->value);
-  }
-  for (int i = 0; i < NET_PI; i++) {
-    if (a->net[i].name && !(a->laplacian && i == NET_B)) list_tensors(a, i, "_target", a->target);
-  }
-  TRY(init_parameters(a, start));
-  TRY(upload_mask(a));
-  agent_refresh_copies(a);
-  return a->ops->sync(a->ops);
-}
-
-int agent_check_size(const char *what, int64_t value, int64_t most) {
-  if (value >= 1 && value <= most) return BFM_OK;
-  return bfm_fail(BFM_BAD_ARGUMENT, "%s must be 1 to %ld, not %ld", what, (long)most, (long)value);
+  return status ? status : params_init(&a->params, (uint64_t)a->config.seed, start);
 }
 
 int agent_new(bfm_agent **out, int64_t obs_dim, int64_t act_dim, const Config *config, int start) {
   *out = NULL;
-  TRY(agent_check_size("obs_dim", obs_dim, OBS_MOST));
-  TRY(agent_check_size("act_dim", act_dim, ACT_MOST));
+  TRY(check_size("obs_dim", obs_dim, OBS_MOST));
+  TRY(check_size("act_dim", act_dim, ACT_MOST));
   bfm_agent *a = calloc(1, sizeof *a);
   if (!a) return bfm_fail(BFM_NO_MEMORY, "out of memory for an agent");
   a->config = *config;
@@ -369,32 +244,14 @@ const char *bfm_agent_loss_name(const bfm_agent *a, int index) {
   return index >= 0 && index < a->loss_count ? a->loss_names[index] : NULL;
 }
 
-int agent_on_cpu(const bfm_agent *a) { return !strncmp(a->ops->name, "cpu", 3); }
+int agent_on_cpu(const bfm_agent *a) { return device_is_cpu(a->ops); }
 
-int bfm_agent_tensor_count(const bfm_agent *a) { return a->tensor_count; }
+int bfm_agent_tensor_count(const bfm_agent *a) { return a->params.tensor_count; }
 
 bfm_status bfm_agent_tensor_info(const bfm_agent *a, int index, const char **name, int *dims,
                                  int64_t shape[4]) {
   NEED("agent, name, dims, shape", a, name, dims, shape);
-  if (index < 0 || index >= a->tensor_count) {
-    return bfm_fail(BFM_BAD_ARGUMENT, "tensor %d of %d", index, a->tensor_count);
-  }
-  const NetTensor *t = &a->tensors[index].tensor;
-  *name = t->name;
-  *dims = t->dims;
-  for (int i = 0; i < t->dims; i++) shape[i] = t->shape[i];
-  return BFM_OK;
-}
-
-const AgentTensor *agent_find_tensor(const bfm_agent *a, const char *name) {
-  for (int i = 0; i < a->tensor_count; i++) {
-    if (!strcmp(a->tensors[i].tensor.name, name)) return &a->tensors[i];
-  }
-  return NULL;
-}
-
-float *agent_tensor_at(const AgentTensor *t, int replica) {
-  return t->at + replica * t->tensor.stride;
+  return params_info(&a->params, index, name, dims, shape);
 }
 
 int agent_check_replica(const bfm_agent *a, int replica) {
@@ -416,33 +273,16 @@ int agent_check_actions(const float *act, int replicas, int64_t rows, int64_t ac
   return BFM_OK;
 }
 
-static int find_for_access(const bfm_agent *a, int replica, const char *name, int64_t count,
-                           const AgentTensor **tensor) {
-  TRY(agent_check_replica(a, replica));
-  *tensor = agent_find_tensor(a, name);
-  if (!*tensor) return bfm_fail(BFM_BAD_ARGUMENT, "no tensor named \"%s\" in this agent", name);
-  if ((*tensor)->tensor.count != count) {
-    return bfm_fail(BFM_BAD_ARGUMENT, "tensor %s has %ld values, not %ld", name,
-                    (long)(*tensor)->tensor.count, (long)count);
-  }
-  return BFM_OK;
-}
-
 bfm_status bfm_agent_get_tensor(bfm_agent *a, int replica, const char *name, float *out,
                                 int64_t count) {
   NEED("agent, name, out", a, name, out);
-  const AgentTensor *t;
-  TRY(find_for_access(a, replica, name, count, &t));
-  return padding_download(a->ops, t->tensor.padding, out, agent_tensor_at(t, replica), count);
+  TRY(agent_check_replica(a, replica));
+  return params_get(&a->params, replica, name, out, count);
 }
 
 bfm_status bfm_agent_set_tensor(bfm_agent *a, int replica, const char *name, const float *values,
                                 int64_t count) {
   NEED("agent, name", a, name);
-  const AgentTensor *t;
-  TRY(find_for_access(a, replica, name, count, &t));
-  TRY(check_finite(values, 1, count, name));
-  TRY(padding_upload(a->ops, t->tensor.padding, agent_tensor_at(t, replica), values, count));
-  agent_refresh_copies(a);
-  return a->ops->sync(a->ops);
+  TRY(agent_check_replica(a, replica));
+  return params_set(&a->params, replica, name, values, count);
 }

@@ -6,22 +6,14 @@
 
 #include "agent/config.h"
 #include "bfm.h"
-#include "core/arena.h"
 #include "core/number.h"
 #include "core/rng.h"
-#include "nets/net.h"
-#include "ops/ops.h"
+#include "nets/device.h"
+#include "nets/params.h"
 
 enum { NET_F, NET_B, NET_U, NET_V, NET_PI, NET_COUNT };  // lap: psi and phi for F and B
 
 #define MAX_LOSSES 4
-#define MAX_TENSORS (9 * NET_MAX_TENSORS)
-
-typedef struct {
-  NetTensor tensor;
-  float *at;  // on the device
-} AgentTensor;
-
 // states of the domain that the agent was trained in, to ask rewards of
 typedef struct {
   char env[64];  // the domain, empty: not known
@@ -40,20 +32,10 @@ struct bfm_agent {
   int64_t I, J;  // pairs (j, k) of the FB loss are taken within I groups of J transitions
   int autoregressive, weighted, laplacian;
 
-  // parameters: one array for all networks, F B U V first, which have targets
-  Net net[NET_COUNT];
-  int64_t first[NET_COUNT], count, target_count;
-  float *value, *adam_m, *adam_v, *target;
-  void *grad;                    // T
-  void *work, *target_work;      // copies as T; value and target themselves when T is float32
-  void *b_work, *b_target_work;  // masked copies of B (K > 1), else its part of work
-  uint8_t *mask;                 // of B's parameters, K > 1
-  NetParams online[NET_COUNT], slow[NET_COUNT];
-  AgentTensor tensors[MAX_TENSORS];
-  int tensor_count;
+  Net net[NET_COUNT];  // without targets: pi, and phi of lap
+  Params params;
 
-  // counters and seeds on the device; the host's count of steps
-  uint64_t *seeds;
+  // counters on the device; the host's count of steps
   int64_t *step_device, *step_update;  // of the draws, of the updates, which may run on beside them
   int64_t step;
   int64_t before;         // steps of the model that this one began as, for its file
@@ -96,7 +78,6 @@ struct bfm_agent {
 };
 
 // step.c
-int agent_upload_ones(Ops *ops, float *to, int64_t count);
 int agent_set_lr(bfm_agent *agent, double lr);  // from the next step on; B's own alike
 // as bfm_agent_set_data, of arrays that are known to be finite: on a CPU they are read where they
 // are, and must stay there as long as the agent trains
@@ -126,17 +107,9 @@ void aw_actor_loss(bfm_agent *agent);
 void td3_actor_loss(bfm_agent *agent);
 
 // agent.c
-// run a layout of the owner's buffers twice: count, allocate, place
-int agent_allocate(Ops *ops, void (*layout)(void *, Arena *), void *owner, void **memory);
-int agent_ready(bfm_agent *agent);            // buffers of a training step, made at the first call
-void agent_refresh_copies(bfm_agent *agent);  // working copies after a change of parameters
-const AgentTensor *agent_find_tensor(const bfm_agent *agent, const char *name);
-float *agent_tensor_at(const AgentTensor *tensor, int replica);
+int agent_ready(bfm_agent *agent);  // buffers of a training step, made at the first call
 // start: with initial parameters; else they are zero, to be filled from a file
 int agent_new(bfm_agent **out, int64_t obs_dim, int64_t act_dim, const Config *config, int start);
-int agent_check_size(const char *what, int64_t value, int64_t most);  // 1 … most
-// a network's tensors, whose parameters begin at `at`; returns how many
-int agent_list_tensors(const Net *net, const char *suffix, float *at, AgentTensor *tensors);
 int agent_check_replica(const bfm_agent *agent, int replica);
 int agent_on_cpu(const bfm_agent *agent);  // its memory is the program's own
 // refuses actions that no policy can take, as dataset_check_actions does

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "nets/device.h"
+
 #define AT(field) offsetof(Config, field)
 
 const Option agent_options[] = {
@@ -67,7 +69,7 @@ const Option agent_options[] = {
     {"mbar", OPTION_INT, AT(mbar), "0", 0, 4096, NULL,
      "rank of the action-independent term of the advantage-only model; 0: off"},
     {"device", OPTION_TEXT, AT(device), "auto", 0, 0, NULL, "auto, cpu, cuda or cuda:n"},
-    {"precision", OPTION_CHOICE, AT(precision), "auto", 0, 0, "auto|f32|tf32|bf16",
+    {"precision", OPTION_CHOICE, AT(precision), "auto", 0, 0, DEVICE_PRECISIONS,
      "of the products; auto: bf16 on a GPU, f32 on a CPU"},
     {"threads", OPTION_INT, AT(threads), "0", 0, 1024, NULL, "CPU threads; 0: one a core"},
     {0},
@@ -162,15 +164,6 @@ int config_goal_columns(const Config *config, int64_t obs_dim, int32_t **out, in
   }
   *out = columns;
   return BFM_OK;
-}
-
-int config_open(Ops **ops, const char *device, int precision, Precision best, int64_t threads) {
-  const Precision precisions[] = {[CONFIG_AUTO] = best, [CONFIG_F32] = PRECISION_F32,
-                                  [CONFIG_TF32] = PRECISION_TF32, [CONFIG_BF16] = PRECISION_BF16};
-  TRY(ops_open(ops, device, precisions[precision], (int)threads));
-  if (precision != CONFIG_AUTO || strncmp((*ops)->name, "cpu", 3)) return BFM_OK;
-  (*ops)->close(*ops);
-  return ops_open(ops, "cpu", PRECISION_F32, (int)threads);
 }
 
 void config_machine(const char *device, int64_t threads, char out[MACHINE_SIZE]) {

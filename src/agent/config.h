@@ -4,7 +4,6 @@
 #define BFM_AGENT_CONFIG_H
 
 #include "core/options.h"
-#include "ops/ops.h"
 
 typedef enum { ALGO_FB, ALGO_FB_AW, ALGO_FB_ARE, ALGO_FB_AWARE, ALGO_LAP, ALGO_LAP_AW } Algo;
 
@@ -25,9 +24,6 @@ enum { ENSEMBLE_PARALLEL, ENSEMBLE_SHARED };
 enum { ADV_MEAN, ADV_SUM };
 enum { ADV_BASE_MIN, ADV_BASE_MEAN };
 enum { PRESET_PAPER, PRESET_SMALL };
-enum { CONFIG_AUTO, CONFIG_F32, CONFIG_TF32, CONFIG_BF16 };
-
-enum { OBS_MOST = 4096, ACT_MOST = 1024 };  // numbers of an observation, of an action
 
 extern const Option agent_options[];
 
@@ -41,9 +37,6 @@ int config_complete(Config *config);
 
 // the columns of a goal space, "0:4,7" → 0 1 2 3 7, into a malloc'ed array; empty text: NULL, 0
 int config_goal_columns(const Config *config, int64_t obs_dim, int32_t **columns, int64_t *count);
-
-// the machine of a device, computing in a CONFIG_ precision; auto: `best` on a GPU, f32 on a CPU
-int config_open(Ops **ops, const char *device, int precision, Precision best, int64_t threads);
 
 // where an agent runs, as options to load it with: {"device": "cpu", "threads": 2}
 #define MACHINE_SIZE (6 * OPTION_TEXT_SIZE + 64)  // a character may take six in JSON

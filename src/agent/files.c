@@ -17,28 +17,11 @@ enum { MODEL, STATE };
 
 static const char *const kinds[] = {"model", "state"};
 
-static int is_target(const AgentTensor *t) { return strstr(t->tensor.name, "_target.") != NULL; }
-
-// the optimizer's moments lie as the parameters do
-static float *moment(const bfm_agent *a, const AgentTensor *t, float *moments) {
-  return moments + (t->at - a->value);
-}
-
-// all of the agent that a file of this kind holds; returns how many
+// list all of the agent that a file of this kind holds; returns how many tensors
 static int list_entries(const bfm_agent *a, int kind, int replica, Entry *entries) {
   int n = 0;
-  for (int i = 0; i < a->tensor_count; i++) {
-    const AgentTensor *t = &a->tensors[i];
-    if (kind == MODEL) {
-      if (is_target(t)) continue;
-      checkpoint_add(entries, &n, 0, "", &t->tensor, agent_tensor_at(t, replica));
-      continue;
-    }
-    checkpoint_add(entries, &n, a->R, "", &t->tensor, t->at);
-    if (is_target(t)) continue;
-    checkpoint_add(entries, &n, a->R, "adam_m.", &t->tensor, moment(a, t, a->adam_m));
-    checkpoint_add(entries, &n, a->R, "adam_v.", &t->tensor, moment(a, t, a->adam_v));
-  }
+  if (kind == MODEL) checkpoint_add_replica(entries, &n, &a->params, replica, ~0u);
+  else checkpoint_add_state(entries, &n, &a->params);
   if (kind == STATE && a->pool) {
     entries[n++] = (Entry){.tensor = {.name = "pool", .type = TENSOR_F32, .dims = 3,
                                       .shape = {a->R, a->pool_rows, a->d}},
@@ -73,12 +56,10 @@ static int list_prompt(const bfm_agent *a, Entry *entries) {
   return n;
 }
 
-#define MAX_ENTRIES (3 * MAX_TENSORS + 1 + PROMPT_TABLES)
-
 // ------------------------------- writing ---------------------------------------------------------
 
 static int save(bfm_agent *a, int kind, int replica, Config config, int half, const char *path) {
-  Entry *entries = malloc(MAX_ENTRIES * sizeof *entries);
+  Entry *entries = malloc(CHECKPOINT_ENTRIES * sizeof *entries);
   if (!entries) return bfm_fail(BFM_NO_MEMORY, "out of memory for %s", path);
   int count = list_entries(a, kind, replica, entries);
   if (kind == MODEL) count += list_prompt(a, entries + count);
@@ -132,16 +113,16 @@ static int fit_f32(const double *values, int64_t count) {
 // *fit: all of them fit in bfloat16
 static int copy_parameters(bfm_agent *to, bfm_agent *from, int replica, int *fit) {
   *fit = 1;
-  for (int i = 0; i < to->tensor_count; i++) {
-    const NetTensor *t = &to->tensors[i].tensor;
-    const AgentTensor *source = agent_find_tensor(from, t->name);
+  for (int i = 0; i < to->params.tensor_count; i++) {
+    const NetTensor *t = &to->params.tensors[i].tensor;
+    const Param *source = params_find(&from->params, t->name);
     float *values = malloc((size_t)t->count * sizeof *values);
     if (!values) return bfm_fail(BFM_NO_MEMORY, "out of memory for %s", t->name);
     int status =
-        padding_download(from->ops, t->padding, values, agent_tensor_at(source, replica), t->count);
+        padding_download(from->ops, t->padding, values, param_at(source, replica), t->count);
     if (!status) {
       *fit = *fit && fit_bf16(values, t->count);
-      status = padding_upload(to->ops, t->padding, to->tensors[i].at, values, t->count);
+      status = padding_upload(to->ops, t->padding, to->params.tensors[i].at, values, t->count);
     }
     free(values);
     TRY(status);
@@ -270,21 +251,23 @@ static int read_prompt(bfm_agent *a, const SafeTensors *file) {
 // a model has no targets: they start as the networks themselves
 static int restore(bfm_agent *a, const SafeTensors *file, int kind) {
   if (kind == STATE) TRY(agent_ready(a));  // the pool of z is one of its buffers
-  Entry *entries = malloc(MAX_ENTRIES * sizeof *entries);
+  Entry *entries = malloc(CHECKPOINT_ENTRIES * sizeof *entries);
   if (!entries) return bfm_fail(BFM_NO_MEMORY, "out of memory for a model");
   int count = list_entries(a, kind, 0, entries);
   int status = checkpoint_read(a->ops, file, entries, count, kind == MODEL);
   free(entries);
   TRY(status);
   Ops *ops = a->ops;
-  if (kind == MODEL) ops->copy(ops, a->target, a->value, a->target_count * sizeof *a->target);
+  if (kind == MODEL)
+    ops->copy(ops, a->params.target, a->params.value,
+              a->params.target_count * sizeof *a->params.target);
   TRY(checkpoint_count(file, "step", 0, INT64_MAX, kind == STATE ? &a->step : &a->before));
   if (kind == STATE && safetensors_metadata(file, "before")) {
     TRY(checkpoint_count(file, "before", 0, INT64_MAX, &a->before));
   }
   if (kind == MODEL) TRY(read_prompt(a, file));
   TRY(ops->upload(ops, a->step_device, &a->step, sizeof a->step));
-  agent_refresh_copies(a);
+  params_refresh(&a->params);
   return ops->sync(ops);
 }
 

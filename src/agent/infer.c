@@ -51,7 +51,7 @@ static int reserve(bfm_agent *a, int64_t rows, int64_t least) {
   Infer *x = a->infer = calloc(1, sizeof *x);
   if (!x) return bfm_fail(BFM_NO_MEMORY, "out of memory for inference");
   x->rows = want;
-  int status = agent_allocate(a->ops, infer_layout, a, &x->memory);
+  int status = device_allocate(a->ops, infer_layout, a, &x->memory);
   if (status) agent_free_infer(a);
   return status;
 }
@@ -87,7 +87,7 @@ static void run_f(bfm_agent *a, int replica, const float *act, int64_t rows, int
   Infer *x = a->infer;
   pack(a, NET_F, &x->f, 0, x->obs, a->obs_dim, rows, act, a->act_dim, rows * repeat);
   pack(a, NET_F, &x->f, 1, x->obs, a->obs_dim, rows, x->z, a->d, rows);
-  net_forward(a->ops, &a->net[NET_F], a->online[NET_F], &x->f,
+  net_forward(a->ops, &a->net[NET_F], a->net[NET_F].online, &x->f,
               (Pass){.rows = rows * repeat, .repeat = repeat, .replica = replica});
 }
 
@@ -95,7 +95,7 @@ static void run_pi(bfm_agent *a, int replica, int64_t rows) {
   Infer *x = a->infer;
   pack(a, NET_PI, &x->pi, 0, x->obs, a->obs_dim, rows, NULL, 0, rows);
   pack(a, NET_PI, &x->pi, 1, x->obs, a->obs_dim, rows, x->z, a->d, rows);
-  net_forward(a->ops, &a->net[NET_PI], a->online[NET_PI], &x->pi,
+  net_forward(a->ops, &a->net[NET_PI], a->net[NET_PI].online, &x->pi,
               (Pass){.rows = rows, .replica = replica});
   a->ops->policy_action(a->ops, &(PolicyAction){.mu = x->mu, .x = x->pi.out, .groups = 1,
                                                 .rows = rows, .row_stride = rows,
@@ -142,7 +142,7 @@ bfm_status bfm_agent_B(bfm_agent *a, int replica, int64_t rows, const float *obs
     }
     pack(a, NET_B, &x->b, 0, x->goal, a->goal_dim, n, NULL, 0, n);
     pack(a, NET_B, &x->b, 1, x->goal, a->goal_dim, n, a->K > 1 ? x->z_b : NULL, a->d, n);
-    net_forward(ops, &a->net[NET_B], a->online[NET_B], &x->b,
+    net_forward(ops, &a->net[NET_B], a->net[NET_B].online, &x->b,
                 (Pass){.rows = n, .replica = replica});
     if (a->config.b_norm) {
       ops->block_norm(

@@ -12,10 +12,10 @@ typedef struct {
 } Part;
 
 static int64_t list_parts(const bfm_agent *a, Part parts[PART_COUNT]) {
-  const Part all[PART_COUNT] = {{a->value, a->count},
-                                {a->adam_m, a->count},
-                                {a->adam_v, a->count},
-                                {a->target, a->target_count},
+  const Part all[PART_COUNT] = {{a->params.value, a->params.count},
+                                {a->params.adam_m, a->params.count},
+                                {a->params.adam_v, a->params.count},
+                                {a->params.target, a->params.target_count},
                                 {a->pool, a->pool ? a->R * a->pool_rows * a->d : 0}};
   int64_t total = 0;
   for (int i = 0; i < PART_COUNT; i++) total += (parts[i] = all[i]).count;
@@ -46,7 +46,7 @@ int snapshot_restore(const Snapshot *s, bfm_agent *a) {
   }
   a->step = s->step;
   TRY(ops->upload(ops, a->step_device, &a->step, sizeof a->step));
-  agent_refresh_copies(a);
+  params_refresh(&a->params);
   return ops->sync(ops);
 }
 

@@ -19,9 +19,9 @@
 
 // N transitions of the data
 static void draw_batch(bfm_agent *a) {
-  SampleRows obs = {.out = a->obs, .in = a->data_obs, .seeds = a->seeds, .step = a->step_device,
-                    .stream = STREAM_BATCH, .replicas = a->R, .rows = a->N, .cols = a->obs_dim,
-                    .below = a->data_count};
+  SampleRows obs = {.out = a->obs, .in = a->data_obs, .seeds = a->params.seeds,
+                    .step = a->step_device, .stream = STREAM_BATCH, .replicas = a->R, .rows = a->N,
+                    .cols = a->obs_dim, .below = a->data_count};
   SampleRows act = obs, next_obs = obs, discount = obs;
   act.out = a->act, act.in = a->data_act, act.cols = a->act_dim;
   next_obs.out = a->next_obs, next_obs.in = a->data_next;
@@ -32,15 +32,15 @@ static void draw_batch(bfm_agent *a) {
 
 // states for the pool of z, from the data or from the batch
 static void draw_pool_states(bfm_agent *a, const float *states, int64_t count, int64_t stride) {
-  a->ops->sample_rows(a->ops, &(SampleRows){.out = a->pool_obs, .in = states, .seeds = a->seeds,
-                                            .step = a->step_device, .stream = STREAM_Z_STATE,
-                                            .replicas = a->R, .rows = a->pool_rows,
-                                            .cols = a->obs_dim, .below = count,
-                                            .in_stride = stride});
+  a->ops->sample_rows(a->ops, &(SampleRows){.out = a->pool_obs, .in = states,
+                                            .seeds = a->params.seeds, .step = a->step_device,
+                                            .stream = STREAM_Z_STATE, .replicas = a->R,
+                                            .rows = a->pool_rows, .cols = a->obs_dim,
+                                            .below = count, .in_stride = stride});
 }
 
 static void draw_noise(bfm_agent *a, float *out, Stream stream) {
-  a->ops->draw_normal(a->ops, &(Draw){.out = out, .seeds = a->seeds, .step = a->step_device,
+  a->ops->draw_normal(a->ops, &(Draw){.out = out, .seeds = a->params.seeds, .step = a->step_device,
                                       .stream = stream, .replicas = a->R,
                                       .count = a->N * a->act_dim});
 }
@@ -69,7 +69,7 @@ static void policy_forward(bfm_agent *a) {
                        input(a, NET_PI, tape, 1, a->obs, a->obs_dim, a->z, a->d, 0),
                        input(a, NET_PI, tape, 1, a->next_obs, a->obs_dim, a->z, a->d, a->N)},
               4);
-  net_forward(a->ops, &a->net[NET_PI], a->online[NET_PI], tape,
+  net_forward(a->ops, &a->net[NET_PI], a->net[NET_PI].online, tape,
               (Pass){.rows = 2 * a->N, .side = SIDE});
   a->ops->join(a->ops, NOISE);
   PolicyAction now = {.mu = a->mu, .x = tape->out, .act = a->act_pi, .noise = a->noise_pi,
@@ -91,7 +91,7 @@ static void target_forward(bfm_agent *a) {
               (Pack[]){input(a, NET_F, tape, 0, obs, a->obs_dim, a->act_next, a->act_dim, 0),
                        input(a, NET_F, tape, 1, obs, a->obs_dim, a->z, a->d, 0)},
               2);
-  net_forward(a->ops, &a->net[NET_F], a->slow[NET_F], tape,
+  net_forward(a->ops, &a->net[NET_F], a->net[NET_F].slow, tape,
               (Pass){.rows = a->N, .lane = 1, .side = 1 + SIDE});
 }
 
@@ -103,7 +103,7 @@ static void forward_forward(bfm_agent *a) {
                        input(a, NET_F, tape, 0, a->obs, a->obs_dim, a->act_pi, a->act_dim, a->N),
                        input(a, NET_F, tape, 1, a->obs, a->obs_dim, a->z, a->d, 0)},
               3);
-  net_forward(a->ops, &a->net[NET_F], a->online[NET_F], tape,
+  net_forward(a->ops, &a->net[NET_F], a->net[NET_F].online, tape,
               (Pass){.rows = 2 * a->N, .repeat = 2, .side = SIDE});
 }
 
@@ -126,17 +126,17 @@ static void baseline_forward(bfm_agent *a) {
                          input(a, NET_V, v, 0, a->goal, a->goal_dim, NULL, 0, 0),
                          input(a, NET_V, v, 1, a->goal, a->goal_dim, NULL, 0, 0)},
                 4);
-    net_forward(a->ops, &a->net[NET_U], slow ? a->slow[NET_U] : a->online[NET_U], u,
+    net_forward(a->ops, &a->net[NET_U], slow ? a->net[NET_U].slow : a->net[NET_U].online, u,
                 (Pass){.rows = a->N});
-    net_forward(a->ops, &a->net[NET_V], slow ? a->slow[NET_V] : a->online[NET_V], v,
+    net_forward(a->ops, &a->net[NET_V], slow ? a->net[NET_V].slow : a->net[NET_V].online, v,
                 (Pass){.rows = a->N});
   }
 }
 
 static void baseline_backward(bfm_agent *a) {
   const Pass rows = {.rows = a->N, .lane = 1, .side = 1 + SIDE};
-  net_backward(a->ops, &a->net[NET_U], a->online[NET_U], &a->tape[NET_U], a->du, rows, 0);
-  net_backward(a->ops, &a->net[NET_V], a->online[NET_V], &a->tape[NET_V], a->dv, rows, 0);
+  net_backward(a->ops, &a->net[NET_U], a->net[NET_U].online, &a->tape[NET_U], a->du, rows, 0);
+  net_backward(a->ops, &a->net[NET_V], a->net[NET_V].online, &a->tape[NET_V], a->dv, rows, 0);
 }
 
 static void b_backward(bfm_agent *a) {
@@ -147,7 +147,7 @@ static void b_backward(bfm_agent *a) {
                                                .rows = a->R * tape->rows, .d = a->d,
                                                .blocks = a->K});
   }
-  net_backward(ops, &a->net[NET_B], a->online[NET_B], tape, a->db,
+  net_backward(ops, &a->net[NET_B], a->net[NET_B].online, tape, a->db,
                (Pass){.rows = tape->rows, .lane = 1, .side = 1 + SIDE}, 0);
 }
 
@@ -155,21 +155,10 @@ static void b_backward(bfm_agent *a) {
 
 // parameters first … end-1 and, where they have any, their targets
 static void update(bfm_agent *a, int64_t first, int64_t end) {
-  Ops *ops = a->ops;
-  int of_b = first == a->first[NET_B], masked = of_b && a->mask;
-  int copies = ops->type != F32, slow = first < a->target_count;
-  int64_t at = first * (int64_t)type_size(ops->type);
-  char *work = copies ? (char *)a->work + at : NULL;
-  char *target_work = slow && copies ? (char *)a->target_work + at : NULL;
+  int of_b = first == a->net[NET_B].first;
   double lr = of_b && a->config.b_lr > 0 ? a->config.b_lr : a->config.lr;
-  ops->adam(ops, &(Adam){.param = a->value + first, .m = a->adam_m + first, .v = a->adam_v + first,
-                         .grad = (char *)a->grad + at, .mask = masked ? a->mask : NULL,
-                         .copy = masked ? a->b_work : work,
-                         .target = slow ? a->target + first : NULL,
-                         .target_copy = masked ? a->b_target_work : target_work,
-                         .step = a->step_update, .count = end - first, .lr = (float)lr,
-                         .beta1 = 0.9f, .beta2 = 0.999f, .epsilon = 1e-8f,
-                         .tau = (float)a->config.polyak});
+  params_update(&a->params, &(ParamsUpdate){.first = first, .end = end, .step = a->step_update,
+                                            .lr = lr, .tau = a->config.polyak, .targets = 1});
 }
 
 // F's gradients and its update: the trunk's parameters, then the branches'
@@ -178,18 +167,18 @@ static void forward_learn(bfm_agent *a) {
   const Net *f = &a->net[NET_F];
   const Tape *tape = &a->tape[NET_F];
   const Pass rows = {.rows = a->N, .side = SIDE};
-  int64_t trunk = a->first[NET_F] + f->trunk[0].weight;
-  net_backward_trunk(ops, f, a->online[NET_F], tape, a->df, rows);
+  int64_t trunk = a->net[NET_F].first + f->trunk[0].weight;
+  net_backward_trunk(ops, f, a->net[NET_F].online, tape, a->df, rows);
   ops->fork(ops, UPDATE);
   ops->lane(ops, SIDE);
   ops->fork(ops, UPDATE);  // the weights' gradients come from here, the biases' from lane 0
   ops->lane(ops, UPDATE);
-  update(a, trunk, a->first[NET_B]);
+  update(a, trunk, a->net[NET_B].first);
   ops->lane(ops, 0);
-  net_backward_branches(ops, f, a->online[NET_F], tape, rows, 0);
+  net_backward_branches(ops, f, a->net[NET_F].online, tape, rows, 0);
   ops->fork(ops, UPDATE);
   ops->lane(ops, UPDATE);
-  update(a, a->first[NET_F], trunk);
+  update(a, a->net[NET_F].first, trunk);
   ops->lane(ops, 0);
 }
 
@@ -239,8 +228,8 @@ static void learn(bfm_agent *a) {
   if (a->weighted) aw_actor_loss(a);
   else td3_actor_loss(a);
   ops->fork(ops, UPDATE);  // F stays as it is until here
-  net_backward(ops, &a->net[NET_PI], a->online[NET_PI], &a->tape[NET_PI], a->dx, pi_rows, 0);
-  update(a, a->first[NET_PI], a->count);
+  net_backward(ops, &a->net[NET_PI], a->net[NET_PI].online, &a->tape[NET_PI], a->dx, pi_rows, 0);
+  update(a, a->net[NET_PI].first, a->params.count);
   ops->lane(ops, 0);
 
   // FB loss (lap: that of successor features)
@@ -253,8 +242,8 @@ static void learn(bfm_agent *a) {
   if (!a->laplacian) fb_features_grad(a);
   b_backward(a);
   if (a->config.mbar) baseline_backward(a);
-  update(a, a->first[NET_B], a->first[NET_B] + a->net[NET_B].count);
-  if (a->config.mbar) update(a, a->first[NET_U], a->target_count);
+  update(a, a->net[NET_B].first, a->net[NET_B].first + a->net[NET_B].count);
+  if (a->config.mbar) update(a, a->net[NET_U].first, a->params.target_count);
   ops->lane(ops, 0);
 
   forward_learn(a);
@@ -287,16 +276,6 @@ static int upload(bfm_agent *a, float *to, const float *from, int64_t cols, cons
   return a->ops->upload(a->ops, to, from, rows * cols * sizeof *to);
 }
 
-int agent_upload_ones(Ops *ops, float *to, int64_t count) {
-  float ones[1024];
-  for (int i = 0; i < 1024; i++) ones[i] = 1;
-  for (int64_t i = 0; i < count; i += 1024) {
-    int64_t n = count - i < 1024 ? count - i : 1024;
-    TRY(ops->upload(ops, to + i, ones, n * sizeof *ones));
-  }
-  return BFM_OK;
-}
-
 bfm_status bfm_agent_update(bfm_agent *a, const bfm_batch *batch, float *losses) {
   NEED("agent", a);
   Ops *ops = a->ops;
@@ -309,7 +288,7 @@ bfm_status bfm_agent_update(bfm_agent *a, const bfm_batch *batch, float *losses)
   TRY(agent_check_actions(batch->act, a->R, a->N, a->act_dim));
   TRY(upload(a, a->next_obs, batch->next_obs, a->obs_dim, "next_obs"));
   if (batch->discount) TRY(upload(a, a->discount, batch->discount, 1, "discount"));
-  else TRY(agent_upload_ones(ops, a->discount, a->R * a->N));
+  else TRY(device_upload_ones(ops, a->discount, a->R * a->N));
   if (batch->noise_next) TRY(upload(a, a->noise_next, batch->noise_next, a->act_dim, "noise_next"));
   else draw_noise(a, a->noise_next, STREAM_NOISE_NEXT);
   if (batch->noise_pi) TRY(upload(a, a->noise_pi, batch->noise_pi, a->act_dim, "noise_pi"));
@@ -424,7 +403,7 @@ static int copy_data(bfm_agent *a, int64_t count, const float *const from[DATA_A
   for (int i = 0; i < DATA_ARRAYS; i++) {
     size_t bytes = count * cols[i] * sizeof(float);
     to[i] = arena_take(&place, bytes);
-    TRY(from[i] ? ops->upload(ops, to[i], from[i], bytes) : agent_upload_ones(ops, to[i], count));
+    TRY(from[i] ? ops->upload(ops, to[i], from[i], bytes) : device_upload_ones(ops, to[i], count));
   }
   return use_data(a, count, (const float *const *)to);
 }

@@ -44,7 +44,7 @@ void agent_refresh_pool(bfm_agent *a) {
                                               .d = a->d, .blocks = a->K});
     }
     pack_b(a, tape, a->pool_goal, a->pool_zb, P, 0);
-    net_forward(ops, &a->net[NET_B], a->online[NET_B], tape,
+    net_forward(ops, &a->net[NET_B], a->net[NET_B].online, tape,
                 (Pass){.rows = P, .first_block = k, .end_block = k + 1});
     if (a->config.b_norm) {
       ops->block_norm(ops, &(BlockNorm){.y = a->pool_zb, .x = tape->out, .rows = rows, .d = a->d,
@@ -53,7 +53,7 @@ void agent_refresh_pool(bfm_agent *a) {
     take_block(a, a->config.b_norm ? a->pool_zb : tape->out, a->pool_z, rows, k);
   }
 
-  ops->mix_z(ops, &(MixZ){.z = a->pool, .states = a->pool_z, .seeds = a->seeds,
+  ops->mix_z(ops, &(MixZ){.z = a->pool, .states = a->pool_z, .seeds = a->params.seeds,
                           .step = a->step_device, .replicas = a->R, .rows = P, .draws = P,
                           .d = a->d, .state_rows = P, .mix = (float)a->config.z_mix});
 }
@@ -67,10 +67,10 @@ void agent_draw_z(bfm_agent *a) {
     return;
   }
   int64_t rows = a->laplacian ? 2 * a->N : a->N;  // lap: phi(s), then phi(s')
-  ops->mix_z(ops, &(MixZ){.z = a->z, .states = a->b + (rows - a->N) * a->d, .seeds = a->seeds,
-                          .step = a->step_device, .replicas = a->R, .rows = a->N, .draws = draws,
-                          .d = a->d, .state_rows = rows, .below = a->N,
-                          .mix = (float)a->config.z_mix});
+  ops->mix_z(ops, &(MixZ){.z = a->z, .states = a->b + (rows - a->N) * a->d,
+                          .seeds = a->params.seeds, .step = a->step_device, .replicas = a->R,
+                          .rows = a->N, .draws = draws, .d = a->d, .state_rows = rows,
+                          .below = a->N, .mix = (float)a->config.z_mix});
 }
 
 // ------------------------------- features --------------------------------------------------------
@@ -107,7 +107,7 @@ void agent_features(bfm_agent *a) {
   }
   if (a->laplacian) pack_b(a, tape, a->goal_now, NULL, a->N, 0);
   pack_b(a, tape, a->goal, a->z_b, a->N, a->laplacian ? a->N : 0);
-  net_forward(ops, &a->net[NET_B], a->online[NET_B], tape, (Pass){.rows = tape->rows});
+  net_forward(ops, &a->net[NET_B], a->net[NET_B].online, tape, (Pass){.rows = tape->rows});
   agent_b_output(a, a->b, tape->out, a->R * tape->rows);
 }
 
@@ -116,6 +116,6 @@ void agent_target_features(bfm_agent *a) {
   Ops *ops = a->ops;
   const Tape *target = &a->tape_target[NET_B];
   pack_b(a, target, a->goal, a->z_b, a->N, 0);
-  net_forward(ops, &a->net[NET_B], a->slow[NET_B], target, (Pass){.rows = a->N});
+  net_forward(ops, &a->net[NET_B], a->net[NET_B].slow, target, (Pass){.rows = a->N});
   agent_b_output(a, a->b_target, target->out, a->R * target->rows);
 }

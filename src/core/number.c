@@ -34,6 +34,11 @@ void number_write(char *out, size_t size, int digits, double value) {
   uselocale(before);
 }
 
+int check_size(const char *what, int64_t value, int64_t most) {
+  if (value >= 1 && value <= most) return BFM_OK;
+  return bfm_fail(BFM_BAD_ARGUMENT, "%s must be 1 to %ld, not %ld", what, (long)most, (long)value);
+}
+
 int check_finite(const float *x, int64_t rows, int64_t cols, const char *what) {
   if (!x && rows) return bfm_fail(BFM_BAD_ARGUMENT, "%s is missing", what);
   // arrays have millions of values and are almost always fine: look without branches first

@@ -42,7 +42,7 @@ const Option explorer_options[] = {
      "layer norm before the policy's last layer too; auto: td3 on, rnd off"},
     {"rnd-dim", OPTION_INT, AT(rnd_dim), "512", 1, 4096, NULL, "outputs of rnd's random network"},
     {"device", OPTION_TEXT, AT(device), "auto", 0, 0, NULL, "auto, cpu, cuda or cuda:n"},
-    {"precision", OPTION_CHOICE, AT(precision), "auto", 0, 0, "auto|f32|tf32|bf16",
+    {"precision", OPTION_CHOICE, AT(precision), "auto", 0, 0, DEVICE_PRECISIONS,
      "of the products; auto: on a GPU td3 bf16, rnd tf32, on a CPU f32"},
     {"seed", OPTION_INT, AT(seed), "0", 0, INFINITY, NULL, "seed of every random draw"},
     {"threads", OPTION_INT, AT(threads), "0", 0, 1024, NULL, "CPU threads; 0: one a core"},
@@ -66,33 +66,28 @@ static void define_networks(bfm_explorer *e) {
   const ExplorerOptions *o = &e->options;
   Net common = {.replicas = e->T, .body = 1, .heads = 1, .blocks = 1, .hidden = o->hidden,
                 .feat = o->hidden};
+  // a policy starts near the middle of its range, as a saturated tanh does not learn; and critics
+  // start near 0, as large values before they have learned would saturate it
+  const float near_zero = 0.1f;
 
   Net *q = &e->net[XNET_Q], *pi = &e->net[XNET_PI];
   *q = common;
   q->name = "Q", q->branch[0] = "sa", q->in[0] = e->obs_dim + e->act_dim, q->out = 1;
-  q->body = q->heads = e->M, q->feat_norm = 1;
+  q->body = q->heads = e->M, q->feat_norm = 1, q->has_target = 1, q->last_scale = near_zero;
 
   *pi = common;
   pi->name = "pi", pi->branch[0] = "s", pi->in[0] = e->obs_dim;
   pi->out = e->act_dim, pi->pad_out = 1, pi->feat_norm = o->policy_norm == CHOICE_ON;
+  pi->has_target = 1, pi->last_scale = near_zero;
 
   if (o->algo != EXPLORER_RND) return;
   Net *predictor = &e->net[XNET_PREDICTOR], *random = &e->net[XNET_RANDOM];
   *predictor = *pi;
   predictor->name = "predictor", predictor->plain = 1;
   predictor->out = o->rnd_dim, predictor->pad_out = predictor->feat_norm = 0;
+  predictor->has_target = 0, predictor->last_scale = 0;
   *random = *predictor;
-  random->name = "random";
-}
-
-static void place_networks(bfm_explorer *e) {
-  for (int i = 0; i < XNET_COUNT; i++) {
-    if (!e->net[i].name) continue;
-    net_layout(&e->net[i]);
-    e->first[i] = e->count;
-    e->count += (e->net[i].count + 63) / 64 * 64;  // each network starts aligned
-    if (i <= XNET_PI) e->target_count = e->count;
-  }
+  random->name = "random", random->frozen = 1;
 }
 
 // ------------------------------- memory ----------------------------------------------------------
@@ -103,14 +98,9 @@ static int64_t seen_count(const bfm_explorer *e) {
 
 static void parameter_layout(void *explorer, Arena *arena) {
   bfm_explorer *e = explorer;
-  int copies = e->ops->type == BF16;
   int64_t rows = (int64_t)e->T * e->E;
-  e->value = floats(arena, e->count);
-  e->target = floats(arena, e->target_count);
-  e->work = copies ? arena_take(arena, e->count * 2) : e->value;
-  e->target_work = copies ? arena_take(arena, e->target_count * 2) : e->target;
+  params_layout(&e->params, arena);
   if (e->options.obs_norm == CHOICE_ON) e->input_stats = floats(arena, e->T * 2 * e->obs_dim);
-  e->seeds = arena_take(arena, e->T * sizeof *e->seeds);
   e->seen = arena_take(arena, e->staged_bytes);
   e->act_step = e->seen ? (int64_t *)(e->seen + seen_count(e)) : NULL;
   e->noise_act = floats(arena, rows * e->act_dim);
@@ -138,9 +128,7 @@ static void work_layout(void *explorer, Arena *arena) {
   bfm_explorer *e = explorer;
   Type type = e->ops->type;
   int64_t N = e->N, rows = e->T * N;
-  e->grad = arena_take(arena, e->count * type_size(type));
-  e->adam_m = floats(arena, e->count);
-  e->adam_v = floats(arena, e->count);
+  params_training_layout(&e->params, arena);
   e->step_device = arena_take(arena, sizeof *e->step_device);
   e->policy_step = arena_take(arena, sizeof *e->policy_step);
   e->drawn_device = arena_take(arena, sizeof *e->drawn_device);
@@ -178,116 +166,54 @@ int explorer_upload_counters(bfm_explorer *e) {
   return e->ops->upload(e->ops, e->policy_step, &policy_steps, sizeof policy_steps);
 }
 
-// where parameters, their gradients and targets are; gradients come with the buffers of an update
-static void point_params(bfm_explorer *e) {
-  size_t size = type_size(e->ops->type);
-  for (int i = 0; i < XNET_COUNT; i++) {
-    if (!e->net[i].name) continue;
-    int64_t at = e->first[i];
-    e->online[i] = (NetParams){e->value + at, (char *)e->work + at * size,
-                               e->grad ? (char *)e->grad + at * size : NULL};
-    if (i > XNET_PI) continue;
-    e->slow[i] = (NetParams){e->target + at, (char *)e->target_work + at * size, NULL};
-  }
-}
-
 int explorer_ready(bfm_explorer *e) {
   if (e->only_acts) {
     return bfm_fail(BFM_BAD_ARGUMENT,
                     "this explorer is the policy of a file: it acts, and does not learn");
   }
   if (e->work_memory) return BFM_OK;
-  TRY(agent_allocate(e->ops, work_layout, e, &e->work_memory));
-  point_params(e);
-  TRY(agent_upload_ones(e->ops, e->ones, e->T * e->N));
+  TRY(device_allocate(e->ops, work_layout, e, &e->work_memory));
+  TRY(device_upload_ones(e->ops, e->ones, e->T * e->N));
   return explorer_upload_counters(e);
 }
 
 // ------------------------------- parameters ------------------------------------------------------
 
-static void list_tensors(bfm_explorer *e, int net, const char *suffix, float *base) {
-  e->tensor_count +=
-      agent_list_tensors(&e->net[net], suffix, base + e->first[net], e->tensors + e->tensor_count);
-}
-
-static void list_input_stats(bfm_explorer *e) {
+// statistics of observations start with mean 0, variance 1
+static int start_input_stats(bfm_explorer *e) {
   int64_t count = 2 * e->obs_dim;
-  if (!e->input_stats) return;
+  if (!e->input_stats) return BFM_OK;
+  for (int t = 0; t < e->T; t++) {
+    TRY(device_upload_ones(e->ops, e->input_stats + (2 * t + 1) * e->obs_dim, e->obs_dim));
+  }
   NetTensor stats = {.name = "input.stats", .dims = 2, .shape = {2, e->obs_dim}, .count = count,
                      .stride = count};
-  e->tensors[e->tensor_count++] = (AgentTensor){stats, e->input_stats};
-}
-
-// a policy begins near the middle of its range, as a tanh that is saturated does not learn, and
-// critics near 0: what they say before they have learned is what would saturate it
-static void shrink_last(const bfm_explorer *e, int net, float *values) {
-  const Linear *last = &e->net[net].trunk[0];
-  int64_t count = e->T * last->members * last->rows * last->ld;
-  for (int64_t i = 0; i < count; i++) values[e->first[net] + last->weight + i] *= 0.1f;
-}
-
-// seeds to the device; with `start`, the networks' first parameters
-static int init_parameters(bfm_explorer *e, int start) {
-  float *host = calloc(e->count, sizeof *host);
-  uint64_t *seeds = malloc(e->T * sizeof *seeds);
-  int status = BFM_OK;
-  if (!host || !seeds) {
-    status = bfm_fail(BFM_NO_MEMORY, "out of memory for %ld parameters", (long)e->count);
-  }
-  for (int t = 0; t < e->T && !status; t++) seeds[t] = (uint64_t)e->options.seed + t;
-  for (int i = 0; i < XNET_COUNT && !status && start; i++) {
-    if (e->net[i].name) status = net_init(&e->net[i], seeds, i, host + e->first[i]);
-  }
-  for (int i = XNET_Q; i <= XNET_PI && !status && start; i++) shrink_last(e, i, host);
-  Ops *ops = e->ops;
-  if (!status) status = ops->upload(ops, e->seeds, seeds, e->T * sizeof *seeds);
-  if (!status) status = ops->upload(ops, e->value, host, e->count * sizeof *host);
-  if (!status) status = ops->upload(ops, e->target, host, e->target_count * sizeof *host);
-  free(host);
-  free(seeds);
-  return status;
-}
-
-void explorer_refresh_copies(bfm_explorer *e) {
-  Ops *ops = e->ops;
-  if (ops->type == F32) return;
-  ops->masked_copy(ops, &(MaskedCopy){.out = e->work, .in = e->value, .count = e->count});
-  ops->masked_copy(ops,
-                   &(MaskedCopy){.out = e->target_work, .in = e->target, .count = e->target_count});
+  params_add(&e->params, &stats, e->input_stats);
+  return BFM_OK;
 }
 
 // ------------------------------- making and freeing ----------------------------------------------
 
 static int setup(bfm_explorer *e, int start) {
   Precision best = e->options.algo == EXPLORER_RND ? PRECISION_TF32 : PRECISION_BF16;
-  TRY(config_open(&e->ops, e->options.device, e->options.precision, best, e->options.threads));
+  TRY(device_open(&e->ops, e->options.device, e->options.precision, best, e->options.threads));
   define_networks(e);
-  place_networks(e);
+  params_place(&e->params, e->ops, e->net, XNET_COUNT);
   e->staged_bytes = seen_count(e) * sizeof *e->seen + sizeof *e->act_step;
   e->staged = calloc(1, e->staged_bytes);
   if (!e->staged) return bfm_fail(BFM_NO_MEMORY, "out of memory for %d environments", e->T * e->E);
-  TRY(agent_allocate(e->ops, parameter_layout, e, &e->memory));
-  point_params(e);
-  for (int i = 0; i < XNET_COUNT; i++) {
-    if (e->net[i].name) list_tensors(e, i, "", e->value);
-  }
-  for (int i = XNET_Q; i <= XNET_PI; i++) list_tensors(e, i, "_target", e->target);
-  for (int t = 0; t < e->T && e->input_stats; t++) {  // variances, before anything was seen
-    TRY(agent_upload_ones(e->ops, e->input_stats + (2 * t + 1) * e->obs_dim, e->obs_dim));
-  }
-  list_input_stats(e);
-  TRY(init_parameters(e, start));
-  explorer_refresh_copies(e);
-  return e->ops->sync(e->ops);
+  TRY(device_allocate(e->ops, parameter_layout, e, &e->memory));
+  TRY(params_init(&e->params, (uint64_t)e->options.seed, start));
+  return start_input_stats(e);
 }
 
 int explorer_new(bfm_explorer **out, int64_t obs_dim, int64_t act_dim, int tasks, int envs,
                  const ExplorerOptions *options, int start) {
   *out = NULL;
-  TRY(agent_check_size("obs_dim", obs_dim, OBS_MOST));
-  TRY(agent_check_size("act_dim", act_dim, ACT_MOST));
-  TRY(agent_check_size("tasks", tasks, TASKS_MOST));
-  TRY(agent_check_size("envs", envs, ENVS_MOST));
+  TRY(check_size("obs_dim", obs_dim, OBS_MOST));
+  TRY(check_size("act_dim", act_dim, ACT_MOST));
+  TRY(check_size("tasks", tasks, TASKS_MOST));
+  TRY(check_size("envs", envs, ENVS_MOST));
   bfm_explorer *e = calloc(1, sizeof *e);
   if (!e) return bfm_fail(BFM_NO_MEMORY, "out of memory for an explorer");
   e->options = *options;
@@ -345,7 +271,7 @@ void bfm_explorer_free(bfm_explorer *e) {
 const ExplorerOptions *explorer_options_of(const bfm_explorer *e) { return &e->options; }
 int64_t bfm_explorer_row(const bfm_explorer *e) { return e->row; }
 int64_t bfm_explorer_step(const bfm_explorer *e) { return e->step; }
-int bfm_explorer_tensor_count(const bfm_explorer *e) { return e->tensor_count; }
+int bfm_explorer_tensor_count(const bfm_explorer *e) { return e->params.tensor_count; }
 
 void bfm_explorer_get_sizes(const bfm_explorer *e, bfm_explorer_sizes *sizes) {
   *sizes = (bfm_explorer_sizes){.obs_dim = e->obs_dim, .act_dim = e->act_dim, .batch = e->N,
@@ -355,50 +281,26 @@ void bfm_explorer_get_sizes(const bfm_explorer *e, bfm_explorer_sizes *sizes) {
 bfm_status bfm_explorer_tensor_info(const bfm_explorer *e, int index, const char **name, int *dims,
                                     int64_t shape[4]) {
   NEED("explorer, name, dims, shape", e, name, dims, shape);
-  if (index < 0 || index >= e->tensor_count) {
-    return bfm_fail(BFM_BAD_ARGUMENT, "tensor %d of %d", index, e->tensor_count);
-  }
-  const NetTensor *t = &e->tensors[index].tensor;
-  *name = t->name;
-  *dims = t->dims;
-  for (int i = 0; i < t->dims; i++) shape[i] = t->shape[i];
-  return BFM_OK;
+  return params_info(&e->params, index, name, dims, shape);
 }
 
-static int find_tensor(const bfm_explorer *e, int task, const char *name, int64_t count,
-                       const AgentTensor **tensor) {
-  *tensor = NULL;
-  if (task < 0 || task >= e->T) {
-    return bfm_fail(BFM_BAD_ARGUMENT, "task %d of an explorer with %d", task, e->T);
-  }
-  for (int i = 0; i < e->tensor_count; i++) {
-    const NetTensor *t = &e->tensors[i].tensor;
-    if (strcmp(t->name, name)) continue;
-    *tensor = &e->tensors[i];
-    if (t->count == count) return BFM_OK;
-    return bfm_fail(BFM_BAD_ARGUMENT, "tensor %s has %ld values, not %ld", name, (long)t->count,
-                    (long)count);
-  }
-  return bfm_fail(BFM_BAD_ARGUMENT, "no tensor named \"%s\" in this explorer", name);
+int explorer_check_task(const bfm_explorer *e, int task) {
+  if (task >= 0 && task < e->T) return BFM_OK;
+  return bfm_fail(BFM_BAD_ARGUMENT, "task %d of an explorer with %d", task, e->T);
 }
 
 bfm_status bfm_explorer_get_tensor(bfm_explorer *e, int task, const char *name, float *out,
                                    int64_t count) {
   NEED("explorer, name, out", e, name, out);
-  const AgentTensor *t;
-  TRY(find_tensor(e, task, name, count, &t));
-  return padding_download(e->ops, t->tensor.padding, out, agent_tensor_at(t, task), count);
+  TRY(explorer_check_task(e, task));
+  return params_get(&e->params, task, name, out, count);
 }
 
 bfm_status bfm_explorer_set_tensor(bfm_explorer *e, int task, const char *name, const float *values,
                                    int64_t count) {
   NEED("explorer, name", e, name);
-  const AgentTensor *t;
-  TRY(find_tensor(e, task, name, count, &t));
-  TRY(check_finite(values, 1, count, name));
-  TRY(padding_upload(e->ops, t->tensor.padding, agent_tensor_at(t, task), values, count));
-  explorer_refresh_copies(e);
-  return e->ops->sync(e->ops);
+  TRY(explorer_check_task(e, task));
+  return params_set(&e->params, task, name, values, count);
 }
 
 // ------------------------------- acting ----------------------------------------------------------
@@ -407,15 +309,15 @@ static void act_body(bfm_explorer *e, int explore) {
   Ops *ops = e->ops;
   const Tape *tape = &e->tape_act;
   if (explore) {
-    ops->draw_normal(ops, &(Draw){.out = e->noise_act, .seeds = e->seeds, .step = e->act_step,
-                                  .stream = STREAM_EXPLORE, .replicas = e->T,
+    ops->draw_normal(ops, &(Draw){.out = e->noise_act, .seeds = e->params.seeds,
+                                  .step = e->act_step, .stream = STREAM_EXPLORE, .replicas = e->T,
                                   .count = e->E * e->act_dim});
   }
   explorer_normalize(e, e->seen, e->E, NULL);
   ops->pack(ops, &(Pack){.out = tape->in[0], .ld = tape->ld_in[0], .a = e->seen,
                          .a_cols = e->obs_dim, .groups = e->T, .copies = 1, .rows = e->E,
                          .row_stride = e->E});
-  net_forward(ops, &e->net[XNET_PI], e->online[XNET_PI], tape, (Pass){.rows = e->E});
+  net_forward(ops, &e->net[XNET_PI], e->net[XNET_PI].online, tape, (Pass){.rows = e->E});
   ops->policy_action(ops, &(PolicyAction){.mu = e->mu_act, .x = tape->out, .act = e->act,
                                           .noise = explore ? e->noise_act : NULL, .groups = e->T,
                                           .rows = e->E, .row_stride = e->E, .act_dim = e->act_dim,

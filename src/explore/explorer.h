@@ -7,7 +7,12 @@
 #ifndef BFM_EXPLORE_EXPLORER_H
 #define BFM_EXPLORE_EXPLORER_H
 
-#include "agent/agent.h"
+#include "bfm.h"
+#include "core/number.h"
+#include "core/options.h"
+#include "core/rng.h"
+#include "nets/device.h"
+#include "nets/params.h"
 
 typedef enum { EXPLORER_TD3, EXPLORER_RND } ExplorerAlgo;
 typedef enum { CHOICE_AUTO, CHOICE_OFF, CHOICE_ON } ExplorerChoice;
@@ -35,7 +40,6 @@ int explorer_save_state(bfm_explorer *explorer, const char *env, const char *tas
 enum { XNET_Q, XNET_PI, XNET_PREDICTOR, XNET_RANDOM, XNET_COUNT };  // the last two are rnd's
 enum { LOSS_CRITIC, LOSS_ACTOR, LOSS_Q, LOSS_RND, LOSS_BONUS, EXPLORER_LOSSES };
 
-#define EXPLORER_TENSORS (6 * 16)
 #define TASKS_MOST 64
 #define ENVS_MOST 65536
 #define EXPLORER_AHEAD 2  // batches: the one learned from, and the next
@@ -56,20 +60,12 @@ struct bfm_explorer {
   int64_t N;    // batch of each task
   int only_acts;
 
-  // parameters: one array for all networks, Q and pi first, which have targets
-  Net net[XNET_COUNT];
-  int64_t first[XNET_COUNT], count, target_count;
-  float *value, *adam_m, *adam_v, *target;
-  void *grad;                // T
-  void *work, *target_work;  // copies as T; value and target themselves when T is float32
-  NetParams online[XNET_COUNT], slow[XNET_COUNT];
-  AgentTensor tensors[EXPLORER_TENSORS];
-  int tensor_count;
+  Net net[XNET_COUNT];  // with targets: Q and pi
+  Params params;
   float *input_stats;              // [T, 2, obs]: mean and variance, with obs_norm
   float *obs_stats, *error_stats;  // [T, 2, obs], [T, 2]: mean and variance, of rnd
 
-  // counters and seeds on the device; the host's counts
-  uint64_t *seeds;
+  // counters on the device; the host's counts
   int64_t *step_device, *policy_step, *drawn_device, *slots_device;
   int64_t step, slots;  // updates, slots of the ring written so far; as many batches are drawn
 
@@ -101,8 +97,8 @@ struct bfm_explorer {
 
 // explorer.c
 int explorer_ready(bfm_explorer *explorer);  // the buffers of an update, made at the first call
-void explorer_refresh_copies(bfm_explorer *explorer);
 int explorer_upload_counters(bfm_explorer *explorer);
+int explorer_check_task(const bfm_explorer *explorer, int task);
 
 // td3.c: observations [T, rows, obs] in place, as the networks see them; step: of the batches, for
 // those that the statistics take in, or NULL

@@ -13,30 +13,11 @@ enum { POLICY, STATE };
 
 static const char *const kinds[] = {"policy", "explorer"};
 
-#define MAX_ENTRIES (3 * EXPLORER_TENSORS + 2)
-
-static int is_of(const NetTensor *t, const char *net) {
-  return !strncmp(t->name, net, strlen(net));
-}
-
 // all that a file of this kind holds; returns how many
 static int list_entries(const bfm_explorer *e, int kind, int task, Entry *entries) {
   int n = 0;
-  for (int i = 0; i < e->tensor_count; i++) {
-    const NetTensor *t = &e->tensors[i].tensor;
-    float *at = e->tensors[i].at;
-    if (kind == POLICY) {
-      if (is_of(t, "pi.") || is_of(t, "input.")) {
-        checkpoint_add(entries, &n, 0, "", t, at + task * t->stride);
-      }
-      continue;
-    }
-    checkpoint_add(entries, &n, e->T, "", t, at);
-    // not optimized
-    if (strstr(t->name, "_target.") || is_of(t, "random.") || is_of(t, "input.")) continue;
-    checkpoint_add(entries, &n, e->T, "adam_m.", t, e->adam_m + (at - e->value));
-    checkpoint_add(entries, &n, e->T, "adam_v.", t, e->adam_v + (at - e->value));
-  }
+  if (kind == POLICY) checkpoint_add_replica(entries, &n, &e->params, task, 1u << XNET_PI);
+  else checkpoint_add_state(entries, &n, &e->params);
   if (kind == STATE && e->options.algo == EXPLORER_RND) {
     entries[n++] = (Entry){.tensor = {.name = "stats.obs", .type = TENSOR_F32, .dims = 3,
                                       .shape = {e->T, 2, e->obs_dim}},
@@ -52,7 +33,7 @@ static int list_entries(const bfm_explorer *e, int kind, int task, Entry *entrie
 
 static int save(bfm_explorer *e, int kind, int task, const char *env, const char *name,
                 const char *path) {
-  Entry *entries = malloc(MAX_ENTRIES * sizeof *entries);
+  Entry *entries = malloc(CHECKPOINT_ENTRIES * sizeof *entries);
   if (!entries) return bfm_fail(BFM_NO_MEMORY, "out of memory for %s", path);
   ExplorerOptions options = e->options;
   if (kind == POLICY) snprintf(options.device, sizeof options.device, "auto");
@@ -72,9 +53,7 @@ static int save(bfm_explorer *e, int kind, int task, const char *env, const char
 bfm_status bfm_explorer_save_model(bfm_explorer *e, int task, const char *env, const char *name,
                                    const char *path) {
   NEED("explorer", e);
-  if (task < 0 || task >= e->T) {
-    return bfm_fail(BFM_BAD_ARGUMENT, "task %d of an explorer with %d", task, e->T);
-  }
+  TRY(explorer_check_task(e, task));
   return save(e, POLICY, task, env, name, path);
 }
 
@@ -92,7 +71,7 @@ bfm_status bfm_explorer_save_state(bfm_explorer *e, const char *path) {
 
 static int restore(bfm_explorer *e, const SafeTensors *file, int kind, int64_t step) {
   if (kind == STATE) TRY(explorer_ready(e));
-  Entry *entries = malloc(MAX_ENTRIES * sizeof *entries);
+  Entry *entries = malloc(CHECKPOINT_ENTRIES * sizeof *entries);
   if (!entries) return bfm_fail(BFM_NO_MEMORY, "out of memory for an explorer");
   int count = list_entries(e, kind, 0, entries);
   int status = checkpoint_read(e->ops, file, entries, count, 0);
@@ -101,7 +80,7 @@ static int restore(bfm_explorer *e, const SafeTensors *file, int kind, int64_t s
   e->step = step;
   e->only_acts = kind == POLICY;
   if (kind == STATE) TRY(explorer_upload_counters(e));
-  explorer_refresh_copies(e);
+  params_refresh(&e->params);
   return e->ops->sync(e->ops);
 }
 

@@ -18,7 +18,7 @@ void rnd_bonus(bfm_explorer *e, const ExplorerBatch *b) {
   predictor.next = &random;
   ops->pack(ops, &predictor);
   for (int net = XNET_PREDICTOR; net <= XNET_RANDOM; net++) {
-    net_forward(ops, &e->net[net], e->online[net], &e->tape[net], (Pass){.rows = e->N});
+    net_forward(ops, &e->net[net], e->net[net].online, &e->tape[net], (Pass){.rows = e->N});
   }
   ops->rnd_bonus(ops, &(RndBonus){.df = e->df, .bonus = e->bonus, .f = e->tape[XNET_PREDICTOR].out,
                                   .g = e->tape[XNET_RANDOM].out, .stats = e->error_stats,
@@ -28,7 +28,7 @@ void rnd_bonus(bfm_explorer *e, const ExplorerBatch *b) {
 }
 
 void rnd_learn(bfm_explorer *e) {
-  net_backward(e->ops, &e->net[XNET_PREDICTOR], e->online[XNET_PREDICTOR], &e->tape[XNET_PREDICTOR],
-               e->df, (Pass){.rows = e->N}, 0);
+  net_backward(e->ops, &e->net[XNET_PREDICTOR], e->net[XNET_PREDICTOR].online,
+               &e->tape[XNET_PREDICTOR], e->df, (Pass){.rows = e->N}, 0);
   explorer_adam(e, XNET_PREDICTOR, e->step_device, 0);
 }

@@ -46,16 +46,10 @@ static void policy_action(bfm_explorer *e, const Tape *tape, float *mu, float *a
 }
 
 void explorer_adam(bfm_explorer *e, int net, const int64_t *step, int slow) {
-  Ops *ops = e->ops;
-  int64_t first = e->first[net], at = first * (int64_t)type_size(ops->type);
-  int copies = ops->type != F32;
-  ops->adam(ops, &(Adam){.param = e->value + first, .m = e->adam_m + first, .v = e->adam_v + first,
-                         .grad = (char *)e->grad + at, .copy = copies ? (char *)e->work + at : NULL,
-                         .target = slow ? e->target + first : NULL,
-                         .target_copy = slow && copies ? (char *)e->target_work + at : NULL,
-                         .step = step, .count = e->net[net].count, .lr = (float)e->options.lr,
-                         .beta1 = 0.9f, .beta2 = 0.999f, .epsilon = 1e-8f,
-                         .tau = (float)e->options.tau});
+  int64_t first = e->net[net].first;
+  params_update(&e->params, &(ParamsUpdate){.first = first, .end = first + e->net[net].count,
+                                            .step = step, .lr = e->options.lr,
+                                            .tau = e->options.tau, .targets = slow});
 }
 
 static void critic_loss(bfm_explorer *e, const ExplorerBatch *b) {
@@ -77,7 +71,7 @@ static void policy_backward(bfm_explorer *e) {
                                 .loss = e->loss + LOSS_ACTOR, .loss_stride = e->loss_count,
                                 .replicas = e->T, .members = e->M, .rows = e->N, .q_stride = e->N,
                                 .df_stride = e->N, .d = 1});
-  NetParams frozen = e->online[XNET_Q];
+  NetParams frozen = e->net[XNET_Q].online;
   frozen.grad = NULL;
   net_backward(ops, &e->net[XNET_Q], frozen, tape, e->dq_pi, (Pass){.rows = e->N}, 1);
   ops->td3_action_grad(ops, &(Td3ActionGrad){.dx = e->da, .dxa = tape->din, .mu = e->mu_pi,
@@ -85,16 +79,16 @@ static void policy_backward(bfm_explorer *e) {
                                              .rows = e->N, .row_stride = e->N, .ld = tape->ld_in[0],
                                              .obs_dim = e->obs_dim, .act_dim = e->act_dim,
                                              .mu_stride = e->N});
-  net_backward(ops, &e->net[XNET_PI], e->online[XNET_PI], &e->tape[XNET_PI], e->da,
+  net_backward(ops, &e->net[XNET_PI], e->net[XNET_PI].online, &e->tape[XNET_PI], e->da,
                (Pass){.rows = e->N, .side = SIDE}, 0);
 }
 
 // ------------------------------- a batch and its targets -----------------------------------------
 
 void explorer_draw_noise(bfm_explorer *e, ExplorerBatch *b) {
-  e->ops->draw_normal(e->ops, &(Draw){.out = b->noise, .seeds = e->seeds, .step = e->drawn_device,
-                                      .stream = STREAM_NOISE_NEXT, .replicas = e->T,
-                                      .count = e->N * e->act_dim});
+  e->ops->draw_normal(e->ops, &(Draw){.out = b->noise, .seeds = e->params.seeds,
+                                      .step = e->drawn_device, .stream = STREAM_NOISE_NEXT,
+                                      .replicas = e->T, .count = e->N * e->act_dim});
 }
 
 static void sample(bfm_explorer *e, ExplorerBatch *b) {
@@ -102,7 +96,7 @@ static void sample(bfm_explorer *e, ExplorerBatch *b) {
   ops->replay_sample(ops, &(ReplaySample){.obs = b->obs, .act = b->act, .reward = b->reward,
                                           .discount = b->discount, .next_obs = b->next_obs,
                                           .ring = e->ring, .slots = e->slots_device,
-                                          .seeds = e->seeds, .step = e->drawn_device,
+                                          .seeds = e->params.seeds, .step = e->drawn_device,
                                           .stream = STREAM_BATCH, .replicas = e->T, .rows = e->N,
                                           .envs = e->E, .capacity = e->capacity,
                                           .obs_dim = e->obs_dim, .act_dim = e->act_dim,
@@ -112,9 +106,9 @@ static void sample(bfm_explorer *e, ExplorerBatch *b) {
 
 // a' and Q⁻(s', a')
 static void targets(bfm_explorer *e, ExplorerBatch *b) {
-  forward(e, XNET_PI, e->slow[XNET_PI], &b->slow[XNET_PI], b->next_obs, NULL);
+  forward(e, XNET_PI, e->net[XNET_PI].slow, &b->slow[XNET_PI], b->next_obs, NULL);
   policy_action(e, &b->slow[XNET_PI], b->mu_next, b->act_next, b->noise);
-  forward(e, XNET_Q, e->slow[XNET_Q], &b->slow[XNET_Q], b->next_obs, b->act_next);
+  forward(e, XNET_Q, e->net[XNET_Q].slow, &b->slow[XNET_Q], b->next_obs, b->act_next);
 }
 
 // after it LANE_DRAW has the batch of an update, and a lane of the batch's own its targets
@@ -158,11 +152,11 @@ static void update(bfm_explorer *e, int64_t step, int with_policy) {
   if (with_policy) {
     ops->fork(ops, LANE_PI);
     ops->lane(ops, LANE_PI);
-    forward(e, XNET_PI, e->online[XNET_PI], &e->tape[XNET_PI], b->obs, NULL);
+    forward(e, XNET_PI, e->net[XNET_PI].online, &e->tape[XNET_PI], b->obs, NULL);
     policy_action(e, &e->tape[XNET_PI], e->mu_pi, e->act_pi, NULL);
     ops->lane(ops, LANE_MAIN);
   }
-  forward(e, XNET_Q, e->online[XNET_Q], &e->tape[XNET_Q], b->obs, b->act);
+  forward(e, XNET_Q, e->net[XNET_Q].online, &e->tape[XNET_Q], b->obs, b->act);
 
   // the critics
   ops->join(ops, LANE_TARGET + (int)(step % EXPLORER_AHEAD));
@@ -173,14 +167,14 @@ static void update(bfm_explorer *e, int64_t step, int with_policy) {
     ops->lane(ops, LANE_MAIN);
   }
   critic_loss(e, b);
-  net_backward(ops, &e->net[XNET_Q], e->online[XNET_Q], &e->tape[XNET_Q], e->dq,
+  net_backward(ops, &e->net[XNET_Q], e->net[XNET_Q].online, &e->tape[XNET_Q], e->dq,
                (Pass){.rows = e->N, .side = SIDE}, 0);
   explorer_adam(e, XNET_Q, e->step_device, with_policy);
 
   // the policy, by the new critics
   if (with_policy) {
     ops->join(ops, LANE_PI);
-    forward(e, XNET_Q, e->online[XNET_Q], &e->tape_q_pi, b->obs, e->act_pi);
+    forward(e, XNET_Q, e->net[XNET_Q].online, &e->tape_q_pi, b->obs, e->act_pi);
     policy_backward(e);
     explorer_adam(e, XNET_PI, e->policy_step, 1);
     ops->increment(ops, e->policy_step);

@@ -6,17 +6,37 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/agent.h"
 #include "core/bf16.h"
 #include "core/number.h"
 
-void checkpoint_add(Entry *entries, int *count, int64_t axis, const char *prefix,
-                    const NetTensor *t, float *at) {
+// a network's tensor, with a leading axis of this length unless it is 0
+static void add(Entry *entries, int *count, int64_t axis, const char *prefix, const NetTensor *t,
+                float *at) {
   Entry *e = &entries[(*count)++];
   *e = (Entry){{.type = TENSOR_F32}, at, t->padding};
   snprintf(e->tensor.name, sizeof e->tensor.name, "%s%s", prefix, t->name);
   if (axis) e->tensor.shape[e->tensor.dims++] = axis;
   for (int i = 0; i < t->dims; i++) e->tensor.shape[e->tensor.dims++] = t->shape[i];
+}
+
+void checkpoint_add_replica(Entry *entries, int *count, const Params *p, int replica,
+                            unsigned nets) {
+  for (int i = 0; i < p->tensor_count; i++) {
+    const Param *t = &p->tensors[i];
+    int wanted = t->net < 0 || (!t->target && nets >> t->net & 1);
+    if (wanted) add(entries, count, 0, "", &t->tensor, param_at(t, replica));
+  }
+}
+
+void checkpoint_add_state(Entry *entries, int *count, const Params *p) {
+  for (int i = 0; i < p->tensor_count; i++) {
+    const Param *t = &p->tensors[i];
+    add(entries, count, p->replicas, "", &t->tensor, t->at);
+    if (t->target || t->net < 0 || p->net[t->net].frozen) continue;
+    int64_t at = t->at - p->value;  // the moments lie as the parameters do
+    add(entries, count, p->replicas, "adam_m.", &t->tensor, p->adam_m + at);
+    add(entries, count, p->replicas, "adam_v.", &t->tensor, p->adam_v + at);
+  }
 }
 
 // ------------------------------- writing ---------------------------------------------------------

@@ -6,7 +6,7 @@
 
 #include "core/options.h"
 #include "data/safetensors.h"
-#include "nets/net.h"
+#include "nets/params.h"
 
 // one tensor of a file and where its values are
 typedef struct {
@@ -15,9 +15,14 @@ typedef struct {
   Padding padding;
 } Entry;
 
-// append a network's tensor, with a leading axis of this length unless it is 0
-void checkpoint_add(Entry *entries, int *count, int64_t axis, const char *prefix,
-                    const NetTensor *t, float *at);
+#define CHECKPOINT_ENTRIES (3 * PARAMS_TENSORS + 8)  // room for what any file holds
+
+// append the tensors of one replica: those of the networks in the bit mask `nets` and the owner's
+void checkpoint_add_replica(Entry *entries, int *count, const Params *params, int replica,
+                            unsigned nets);
+// append all tensors of all replicas, their targets and Adam's moments; the first axis is the
+// replica
+void checkpoint_add_state(Entry *entries, int *count, const Params *params);
 
 // the metadata; its version is this library's
 typedef struct {

@@ -78,6 +78,12 @@ static void unit_gains(const Net *net, const LayerNorm *norm, float *values) {
   for (int64_t i = 0; i < count; i++) values[norm->gain + i] = 1;
 }
 
+static void scale_last(const Net *net, float *values) {
+  const Linear *last = &net->trunk[net->layers];
+  int64_t count = net->last_scale ? net->replicas * last->members * last->rows * last->ld : 0;
+  for (int64_t i = 0; i < count; i++) values[last->weight + i] *= net->last_scale;
+}
+
 int net_init(const Net *net, const uint64_t *seeds, uint64_t number, float *values) {
   memset(values, 0, net->count * sizeof *values);
   const Linear *linears[4 + NET_MAX_LAYERS + 1];
@@ -107,6 +113,7 @@ int net_init(const Net *net, const uint64_t *seeds, uint64_t number, float *valu
     }
   }
   free(scratch);
+  scale_last(net, values);
   return BFM_OK;
 }
 

@@ -26,6 +26,15 @@
 
 static inline int64_t net_padded(int64_t n) { return (n + NET_PAD - 1) / NET_PAD * NET_PAD; }
 
+enum { OBS_MOST = 4096, ACT_MOST = 1024 };  // largest observations and actions, in numbers
+
+// where a network's parameters are: values (float32), working copies and gradients (T)
+typedef struct {
+  const float *value;
+  const void *work;
+  void *grad;
+} NetParams;
+
 typedef struct {
   int64_t in, out;
   int64_t ld, rows;      // the weight is [rows, ld], the bias [rows]: zero beyond [out, in]
@@ -49,12 +58,20 @@ typedef struct {
   int body, heads;  // members of all layers but the last; of the last
   int64_t blocks;   // K
   int norm, feat_norm, plain;
-  int pad_out;  // rows of the output are padded too
+  int pad_out;       // rows of the output are padded too
+  int has_target;    // there is a slow copy
+  int frozen;        // it keeps its initial parameters
+  float last_scale;  // factor on the last layer's initial weights; 0 counts as 1
 
+  // set by net_layout
   Linear branch_in[2], branch_out[2], trunk[NET_MAX_LAYERS + 1];
   LayerNorm branch_norm[2];
   LayerNorm trunk_norm[NET_MAX_LAYERS + 1];  // of the branch's output, of each layer's
   int64_t count;                             // floats of all parameters
+
+  // set by params.c
+  int64_t first;           // where the parameters begin in the set's array
+  NetParams online, slow;  // slow: of a network with targets
 } Net;
 
 // matrices [rows, cols] on the device: floats from a row to the next, from a matrix to the next.
@@ -78,7 +95,7 @@ typedef struct {
 
 static inline int net_branches(const Net *net) { return net->in[1] ? 2 : 1; }
 
-// place the parameters; the fields above `branch_in` are given
+// place the parameters of a network whose fields above `branch_in` are given
 void net_layout(Net *net);
 // orthogonal weights; number tells networks of one agent apart
 int net_init(const Net *net, const uint64_t *seeds, uint64_t number, float *values);
@@ -89,13 +106,6 @@ void net_masks(const Net *net, uint8_t *mask);  // [count]: 1 where a weight may
 int net_tensors(const Net *net, const char *name, NetTensor *tensors);  // returns how many
 int padding_download(Ops *ops, Padding padding, float *to, const float *from, int64_t count);
 int padding_upload(Ops *ops, Padding padding, float *to, const float *from, int64_t count);
-
-// where a network's numbers are: values (float32), working copies and gradients (T)
-typedef struct {
-  const float *value;
-  const void *work;
-  void *grad;
-} NetParams;
 
 // activations of a pass, and the gradients going back
 typedef struct {

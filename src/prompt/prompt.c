@@ -85,7 +85,7 @@ static int reserve(bfm_agent *a, int64_t rows) {
   p = a->prompter = calloc(1, sizeof *p);
   if (!p) return bfm_fail(BFM_NO_MEMORY, "out of memory for a prompt");
   p->agent = a, p->chunk = chunk, p->kept = kept, p->apart = apart;
-  int status = agent_allocate(a->ops, prompt_layout, p, &p->memory);
+  int status = device_allocate(a->ops, prompt_layout, p, &p->memory);
   if (status) agent_free_prompt(a);
   return status;
 }
@@ -126,7 +126,7 @@ static void run_b(Prompt *p, int64_t at, int64_t n, int64_t first, int64_t end) 
     pack.b_cols = a->d;
   }
   ops->pack(ops, &pack);
-  net_forward(ops, &a->net[NET_B], a->online[NET_B], &tape,
+  net_forward(ops, &a->net[NET_B], a->net[NET_B].online, &tape,
               (Pass){.rows = n, .replica = p->replica, .first_block = first, .end_block = end});
   agent_b_output(a, p->b, tape.out, n);
 }

@@ -342,7 +342,8 @@ static void test_trained_in_place(void **state) {
   bfm_agent *copied = train(&two, bfm_agent_set_data), *lent = train(&two, agent_lend_data);
   assert_true(copied->data_memory && copied->data_obs != two.obs);
   assert_true(!lent->data_memory && lent->data_obs == two.obs && lent->data_next == two.next_obs);
-  assert_memory_equal(copied->value, lent->value, lent->count * sizeof *lent->value);
+  assert_memory_equal(copied->params.value, lent->params.value,
+                      lent->params.count * sizeof *lent->params.value);
   assert_int_equal(agent_lend_data(lent, 1, two.obs, two.act, two.next_obs, two.discount),
                    BFM_BAD_ARGUMENT);
   assert_message("data must have 2 to 2147483647 transitions, not 1");

@@ -28,9 +28,8 @@ static int64_t row_at(const Padding *p, int64_t i) {
 }
 
 // the tensors' own values as they are set to zero in a copy of an array: nothing may be left
-static void check_zero(Ops *ops, const AgentTensor *tensors, int count, int replicas,
-                       const float *base, const void *array, Type type, int64_t size,
-                       const char *what) {
+static void check_zero(Ops *ops, const Param *tensors, int count, int replicas, const float *base,
+                       const void *array, Type type, int64_t size, const char *what) {
   float *host = malloc(size * sizeof *host);
   uint16_t *half = malloc(size * sizeof *half);
   assert_true(host && half);
@@ -108,15 +107,14 @@ static void check_agent(const char *device, const char *algo) {
     const void *array;
     Type type;
     int64_t size;
-  } arrays[] = {{"parameters", a->value, a->value, F32, a->count},
-                {"gradients", a->value, a->grad, a->ops->type, a->count},
-                {"first moments", a->value, a->adam_m, F32, a->count},
-                {"second moments", a->value, a->adam_v, F32, a->count},
-                {"targets", a->target, a->target, F32, a->laplacian ? 0 : a->target_count}};
+  } arrays[] = {{"parameters", a->params.value, a->params.value, F32, a->params.count},
+                {"gradients", a->params.value, a->params.grad, a->ops->type, a->params.count},
+                {"first moments", a->params.value, a->params.adam_m, F32, a->params.count},
+                {"second moments", a->params.value, a->params.adam_v, F32, a->params.count},
+                {"targets", a->params.target, a->params.target, F32, a->params.target_count}};
   for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++) {
-    if (!arrays[i].size) continue;  // lap: there are values of phi that no one looks at
-    check_zero(a->ops, a->tensors, a->tensor_count, a->R, arrays[i].base, arrays[i].array,
-               arrays[i].type, arrays[i].size, arrays[i].what);
+    check_zero(a->ops, a->params.tensors, a->params.tensor_count, a->R, arrays[i].base,
+               arrays[i].array, arrays[i].type, arrays[i].size, arrays[i].what);
   }
 
   name_files(first, second);
@@ -163,10 +161,10 @@ static void check_explorer(const char *device) {
     assert_int_equal(bfm_explorer_add(e, rows), BFM_OK);
   }
   assert_int_equal(bfm_explorer_update(e, 10), BFM_OK);
-  check_zero(e->ops, e->tensors, e->tensor_count, TASKS, e->value, e->value, F32, e->count,
-             "parameters");
-  check_zero(e->ops, e->tensors, e->tensor_count, TASKS, e->target, e->target, F32, e->target_count,
-             "targets");
+  check_zero(e->ops, e->params.tensors, e->params.tensor_count, TASKS, e->params.value,
+             e->params.value, F32, e->params.count, "parameters");
+  check_zero(e->ops, e->params.tensors, e->params.tensor_count, TASKS, e->params.target,
+             e->params.target, F32, e->params.target_count, "targets");
 
   name_files(first, second);
   assert_int_equal(bfm_explorer_save_state(e, first), BFM_OK);

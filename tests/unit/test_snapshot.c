@@ -34,9 +34,10 @@ static bfm_agent *make_agent(const char *device, const char *algo) {
 }
 
 static float *parameters(bfm_agent *agent) {
-  float *out = malloc(agent->count * sizeof *out);
+  float *out = malloc(agent->params.count * sizeof *out);
   assert_non_null(out);
-  assert_int_equal(agent->ops->download(agent->ops, out, agent->value, agent->count * sizeof *out),
+  assert_int_equal(agent->ops->download(agent->ops, out, agent->params.value,
+                                        agent->params.count * sizeof *out),
                    BFM_OK);
   assert_int_equal(agent->ops->sync(agent->ops), BFM_OK);
   return out;
@@ -54,12 +55,12 @@ static void check_going_back(const char *device, const char *algo) {
   assert_int_equal(bfm_agent_step(agent), 6);
   assert_int_equal(bfm_agent_train(agent, 9, NULL), BFM_OK);
   float *again = parameters(agent);
-  assert_memory_equal(first, again, agent->count * sizeof *first);
+  assert_memory_equal(first, again, agent->params.count * sizeof *first);
 
   assert_int_equal(agent_set_lr(agent, 0), BFM_OK);
   assert_int_equal(bfm_agent_train(agent, 5, NULL), BFM_OK);
   float *still = parameters(agent);
-  assert_memory_equal(again, still, agent->count * sizeof *first);
+  assert_memory_equal(again, still, agent->params.count * sizeof *first);
 
   free(first);
   free(again);
