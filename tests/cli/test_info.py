@@ -255,8 +255,8 @@ def test_goals(tmp_path):
 
 
 def test_measurements(tmp_path):
-  info = said(ROOT / "results" / "bench" / "h200-step.jsonl")
-  found = lines(ROOT / "results" / "bench" / "h200-step.jsonl")
+  info = said(ROOT / "results" / "runs" / "bench" / "h200-step.jsonl")
+  found = lines(ROOT / "results" / "runs" / "bench" / "h200-step.jsonl")
   assert (info["kind"], info["lines"]) == ("measurements", len(found))
   assert {**info["last"], "options": info["options"]} == found[-1]
   process = run("bench", "act", "--preset", "small", "--seconds", "0.01", "--json")
