@@ -12,6 +12,7 @@
 #include "cli/bench.h"
 #include "cli/cli.h"
 #include "collect/collect.h"
+#include "collect/options.h"
 
 static const struct {
   const char *env, *with;

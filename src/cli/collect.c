@@ -5,7 +5,8 @@
 
 #include "cli/cli.h"
 #include "core/progress.h"
-#include "collect/collect.h"
+#include "collect/driver.h"
+#include "collect/options.h"
 
 typedef struct {
   CollectOptions options;
@@ -43,7 +44,7 @@ static void print_start(const Collection *collection) {
   collection_summary(collection, &s);
   printf("collect %s with %s in %d environments", s.env, s.with, s.envs);
   if (s.first) printf(", from transition %" PRId64 " on", s.first);
-  if (s.anew) printf("; its learners were not saved and begin anew");
+  if (s.restarted) printf("; its learners were not saved and start from scratch");
   putchar('\n');
   fflush(stdout);
 }
@@ -84,7 +85,7 @@ static int run(Arguments *a) {
   if (status) return status;
   if (!a->quiet) print_start(collection);
   cli_catch_signals();
-  status = collection_run(collection);
+  status = collection_drive(collection);
   if (!status && !a->quiet) print_end(collection, a->path);
   collection_close(collection);
   return status;

@@ -7,7 +7,7 @@
 #include "agent/config.h"
 #include "cli/prompt_args.h"
 #include "cli/eval_common.h"
-#include "collect/d4rl.h"
+#include "collect/d4rl_scores.h"
 #include "rollout/policy.h"
 
 typedef struct {

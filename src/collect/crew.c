@@ -1,5 +1,6 @@
-// Who acts while data is collected. The learners' actions, updates and ring are an explorer's; here
-// they get their tasks, their environments' rows, and after a resume what they had seen.
+// Who acts while data is collected. An explorer holds the learners' networks and ring of
+// transitions; this file chooses their tasks, adds the rows of their environments to the ring, and
+// after a resume fills the ring again from the dataset.
 
 #include "collect/crew.h"
 
@@ -16,8 +17,8 @@
 #include "data/safetensors.h"
 #include "envs/domain.h"
 #include "envs/tasks.h"
+#include "collect/d4rl_scores.h"
 #include "ops/ops.h"
-#include "collect/d4rl.h"
 
 const CrewKind crew_kinds[] = {
     {.name = "random"},
@@ -31,11 +32,11 @@ const CrewKind crew_kinds[] = {
     {.name = "d4rl-medium-expert", .policies = 1, .levels = 2},
 };
 
-// ---------------------------------- who ----------------------------------------------------------
+// ---------------------------------- choosing agents ----------------------------------------------
 
 static int add_agent(Crew *c, const char *source, const char *task) {
   if (c->agents == CREW_MAX) {
-    return bfm_fail(BFM_BAD_ARGUMENT, "there are more than %d agents", CREW_MAX);
+    return bfm_fail(BFM_BAD_ARGUMENT, "a collection has at most %d agents", CREW_MAX);
   }
   int t = c->agents++;
   snprintf(c->sources[t], sizeof c->sources[t], "%s", source);
@@ -54,7 +55,7 @@ static int add_td3(Crew *c, const char *task) {
   return add_agent(c, source, task);
 }
 
-// "stand, walk, run, spin" and how many: the tasks of the datasets
+// the number of tasks of the datasets, and their names as "stand, walk, run, spin"
 static int known_tasks(const char *env, char *out, size_t size, const Task **last) {
   const Task *task;
   int count = 0;
@@ -69,7 +70,7 @@ static int known_tasks(const char *env, char *out, size_t size, const Task **las
   return count;
 }
 
-// the task that was given, or the only one there is
+// --task, or the only task that the domain has
 static int find_task(const Crew *c, const char **name) {
   char list[256];
   const Task *task = NULL;
@@ -79,13 +80,15 @@ static int find_task(const Crew *c, const char **name) {
   if (count == 1) *name = task->name;
   if (count == 1) return BFM_OK;
   return bfm_fail(BFM_BAD_ARGUMENT, "name the task to learn, --task %s: %s has %s",
-                  task ? task->name : "TASK", c->env_name, count ? list : "none of its own");
+                  task ? task->name : "EXPRESSION", c->env_name,
+                  count ? list : "no tasks of its own");
 }
 
 static int add_every_task(Crew *c) {
   const Task *task;
   if (*c->options->task) {
-    return bfm_fail(BFM_BAD_ARGUMENT, "%s learns every task of %s: leave out --task, or use td3",
+    return bfm_fail(BFM_BAD_ARGUMENT,
+                    "%s learns every task of %s: leave out --task, or use --with td3",
                     c->kind->name, c->env_name);
   }
   for (int i = 0; (task = task_at(c->env_name, i)); i++) {
@@ -99,11 +102,12 @@ static int add_policies(Crew *c) {
   char names[OPTION_TEXT_SIZE], *rest = names;
   snprintf(names, sizeof names, "%s", c->options->model);
   if (!*names) {
-    return bfm_fail(BFM_BAD_ARGUMENT, "name the policy to act with: --model data.run.safetensors");
+    return bfm_fail(BFM_BAD_ARGUMENT, "name the policy that acts: --model data.run.safetensors");
   }
   for (char *name; (name = strsep(&rest, ","));) {
     if (!*name) {
-      return bfm_fail(BFM_BAD_ARGUMENT, "model is \"%s\", but must be files with one comma between",
+      return bfm_fail(BFM_BAD_ARGUMENT,
+                      "model is \"%s\", but must be file names with one comma between them",
                       c->options->model);
     }
     TRY(add_agent(c, name, c->options->task));
@@ -125,20 +129,21 @@ static int add_agents(Crew *c) {
                                                       : add_agent(c, kind->name, task);
 }
 
-// options that would say nothing to who acts were meant for another
+// reject options that this collector ignores
 static int check_options(const CrewKind *kind, const CollectOptions *options) {
   if (*options->model && (!kind->policies || kind->levels)) {
-    return bfm_fail(BFM_BAD_ARGUMENT, "model is \"%s\", but %s acts: --model is for --with policy",
+    return bfm_fail(BFM_BAD_ARGUMENT,
+                    "model is \"%s\", but --with is %s: --model is for --with policy",
                     options->model, kind->name);
   }
   if (options->hold > 1 && (kind->learners || kind->policies)) {
     return bfm_fail(BFM_BAD_ARGUMENT,
-                    "hold is %" PRId64 ", but %s acts: --hold is for --with random", options->hold,
-                    kind->name);
+                    "hold is %" PRId64 ", but --with is %s: --hold is for --with random",
+                    options->hold, kind->name);
   }
   int has_returns = kind->learners && (kind->algo != EXPLORER_RND || *options->task);
   if (!isinf(options->until) && !has_returns) {
-    return bfm_fail(BFM_BAD_ARGUMENT, "until is %g, but %s acts: --until is for learners%s",
+    return bfm_fail(BFM_BAD_ARGUMENT, "until is %g, but --with is %s: --until is for learners%s",
                     options->until, kind->name, kind->learners ? " with a --task" : "");
   }
   return BFM_OK;
@@ -165,12 +170,12 @@ int crew_choose(Crew *c, const char *env_name, CollectOptions *options, int envs
 
 // ---------------------------------- life ---------------------------------------------------------
 
-// floats of a row of the learners' ring
+// the number of floats in a row of the learners' ring
 static int64_t row_size(const Crew *c) {
   return 2 * (int64_t)c->sizes.obs_dim + c->sizes.act_dim + 3;
 }
 
-// no wider than a policy, whose actions end at ±1 (quadruped takes a little more)
+// random actions stay within ±1, as those of policies do (quadruped would accept a little more)
 static void set_range(Crew *c, const bfm_env *env) {
   bfm_env_action_range(env, c->low, c->high);
   for (int u = 0; u < c->sizes.act_dim; u++) {
@@ -179,14 +184,14 @@ static void set_range(Crew *c, const bfm_env *env) {
   }
 }
 
-// domains may have the same sizes; files of earlier versions do not say whose they are
+// sizes do not tell domains apart. Files of early versions do not name theirs
 static int check_policy(const Crew *c, const char *path) {
   SafeTensors *file;
   TRY(safetensors_open(&file, path));
   const char *env = safetensors_metadata(file, "env"), *what = safetensors_metadata(file, "bfm");
   int status = BFM_OK;
   if (what && !strcmp(what, "explorer")) {
-    status = bfm_fail(BFM_BAD_ARGUMENT, "%s is the state of learners, not a policy", path);
+    status = bfm_fail(BFM_BAD_ARGUMENT, "%s holds the state of learners, not a policy", path);
   } else if (env && strcmp(env, c->env_name)) {
     status = bfm_fail(BFM_BAD_ARGUMENT, "%s is a policy of %s, not of %s", path, env, c->env_name);
   }
@@ -199,11 +204,11 @@ static int read_policy(Crew *c, int t, const char *path) {
   cJSON *options = cJSON_CreateObject();
   cJSON_AddStringToObject(options, "device", c->options->learner.device);
   cJSON_AddNumberToObject(options, "threads", (double)c->options->threads);
-  // D4RL's agents are half as random when they are recorded as when they learn
+  // D4RL records its agents with half the noise of their training
   double sigma = c->options->learner.sigma * (c->kind->levels ? 0.5 : 1);
   cJSON_AddNumberToObject(options, "sigma", sigma);
   cJSON_AddNumberToObject(options, "random-steps", 0);
-  // noise of its own, as learners have; as text, since JSON's numbers end at 2^53
+  // each policy has its own noise, as learners do. As text: a JSON number is exact up to 2^53 only
   char seed[32];
   snprintf(seed, sizeof seed, "%" PRIu64, ((uint64_t)c->options->seed + (uint64_t)t) & INT64_MAX);
   cJSON_AddStringToObject(options, "seed", seed);
@@ -214,21 +219,28 @@ static int read_policy(Crew *c, int t, const char *path) {
   free(given);
   TRY(status);
   if (bfm_explorer_row(c->policies[t]) == row_size(c)) return BFM_OK;
-  return bfm_fail(BFM_BAD_ARGUMENT, "%s is the policy of another domain than %s", path,
-                  c->env_name);
+  return bfm_fail(BFM_BAD_ARGUMENT, "%s is a policy of another domain than %s", path, c->env_name);
 }
 
-int crew_read_policies(Crew *c, const char *path) {
-  char names[OPTION_TEXT_SIZE], *rest = names, beside[PATH_MAX];
+int crew_read_policies(Crew *c) {
+  char names[OPTION_TEXT_SIZE], *rest = names;
+  if (!c->kind->policies || c->kind->levels) return BFM_OK;
   snprintf(names, sizeof names, "%s", c->options->model);
+  for (int t = 0; t < c->agents; t++) TRY(read_policy(c, t, strsep(&rest, ",")));
+  return BFM_OK;
+}
+
+int crew_read_levels(Crew *c, const char *data) {
+  char path[PATH_MAX];
+  if (!c->kind->policies || !c->kind->levels) return BFM_OK;
   for (int t = 0; t < c->agents; t++) {
-    if (c->kind->levels) d4rl_model_path(path, t, beside, sizeof beside);
-    TRY(read_policy(c, t, c->kind->levels ? beside : strsep(&rest, ",")));
+    d4rl_policy_path(data, t, path, sizeof path);
+    TRY(read_policy(c, t, path));
   }
   return BFM_OK;
 }
 
-// "td3 stand, td3 walk": who the learners are
+// "td3 stand, td3 walk": the names of the learners
 static void name_learners(const Crew *c, char *out, size_t size) {
   size_t at = 0;
   for (int t = 0; t < c->agents && at < size; t++) {
@@ -239,11 +251,11 @@ static void name_learners(const Crew *c, char *out, size_t size) {
 static int other_learners(const Crew *c, const char *state, const char *who, const char *env) {
   char own[CREW_MAX * OPTION_TEXT_SIZE];
   name_learners(c, own, sizeof own);
-  return bfm_fail(BFM_BAD_ARGUMENT, "%s is the state of %s in %s, the data is that of %s in %s",
+  return bfm_fail(BFM_BAD_ARGUMENT, "%s holds the state of %s in %s, but the data is from %s in %s",
                   state, who, env, own, c->env_name);
 }
 
-// files of earlier versions do not say whose they are
+// files of early versions do not name their learners
 static int check_names(const Crew *c, const char *state) {
   SafeTensors *file;
   TRY(safetensors_open(&file, state));
@@ -261,7 +273,7 @@ static int check_sizes(const Crew *c, const char *state) {
   bfm_explorer_get_sizes(c->learner, &has);
   int same = has.obs_dim == c->sizes.obs_dim && has.act_dim == c->sizes.act_dim;
   if (same && has.tasks == c->agents) return BFM_OK;
-  return other_learners(c, state, "others", "another world");
+  return other_learners(c, state, "other learners", "another domain");
 }
 
 static int open_learners(Crew *c, const char *state) {
@@ -269,7 +281,7 @@ static int open_learners(Crew *c, const char *state) {
   options.algo = c->kind->algo;
   options.seed = c->options->seed;
   options.threads = c->options->threads;
-  int64_t most = c->options->steps / c->agents + c->envs;  // memory for no more than will be seen
+  int64_t most = c->options->steps / c->agents + c->envs;  // no more memory than rows will come
   if (options.replay > most) options.replay = most;
   if (!state) {
     return explorer_new(&c->learner, c->sizes.obs_dim, c->sizes.act_dim, c->agents, c->envs,
@@ -283,7 +295,7 @@ static int open_learners(Crew *c, const char *state) {
   return status ? status : check_sizes(c, state);
 }
 
-// learners open it themselves; for others, one that is named must be there as well
+// learners open their device; without learners, check that a device named by the user exists
 static int check_device(const char *device) {
   Ops *ops;
   if (!strcmp(device, "auto")) return BFM_OK;
@@ -325,7 +337,7 @@ static void act_randomly(Crew *c, int64_t at, double *actions) {
   for (int64_t k = 0; k < (int64_t)c->sizes.count * size; k++) {
     double low = c->low[k % size], high = c->high[k % size];
     double u = random_uniform((uint64_t)c->options->seed, STREAM_EXPLORE, draw, k);
-    actions[k] = (float)(low + u * (high - low));  // what the file can hold is what is done
+    actions[k] = (float)(low + u * (high - low));  // act exactly on what the file stores
   }
 }
 
@@ -344,7 +356,7 @@ int crew_act(Crew *c, const double *obs, int explore, int64_t at, double *action
   }
   for (int64_t k = 0; k < n * a; k++) {
     if (!isfinite(c->act[k])) {
-      return bfm_fail(BFM_DIVERGED, "the learner of %s diverged: its actions are no numbers",
+      return bfm_fail(BFM_DIVERGED, "the learner of %s diverged: its actions are not finite",
                       c->sources[k / a / c->envs]);
     }
     actions[k] = c->act[k];
@@ -382,7 +394,7 @@ int crew_learn(Crew *c, int64_t at) {
   const ExplorerOptions *options = explorer_options_of(c->learner);
   if (at * c->envs < options->random_steps || c->slots <= options->nstep) return BFM_OK;
   c->due += c->options->updates * c->envs;
-  // whole rounds, up to the policy's update: those are recorded
+  // whole rounds of `delay` updates, each ending with the policy's: a GPU replays them as one graph
   int64_t updates = (int64_t)(c->due / (double)options->delay) * options->delay;
   c->due -= (double)updates;
   return updates ? bfm_explorer_update(c->learner, updates) : BFM_OK;
@@ -420,9 +432,9 @@ int crew_add(Crew *c, const Moment *m) {
   return add_slot(c);
 }
 
-// ---------------------------------- remembering --------------------------------------------------
+// ---------------------------------- after a resume -----------------------------------------------
 
-// row numbers of the dataset by control step and environment, [slots, n]; -1: not there
+// [slots, n]: the dataset's row of each control step and environment, -1: none
 static int64_t *index_rows(const Dataset *data, int64_t first, int64_t slots, int64_t n) {
   int64_t *index = malloc((size_t)(slots * n) * sizeof *index);
   for (int64_t k = 0; index && k < slots * n; k++) index[k] = -1;
@@ -433,20 +445,20 @@ static int64_t *index_rows(const Dataset *data, int64_t first, int64_t slots, in
   return index;
 }
 
-static int whole(const int64_t *index, int64_t n) {
+static int is_whole(const int64_t *index, int64_t n) {
   for (int64_t i = 0; i < n; i++) {
     if (index[i] < 0) return 0;
   }
   return 1;
 }
 
-// control steps that are not whole (a killed collector lost some rows, a simulation diverged) are
-// left out; the rows before them are the last of their episodes then
+// add the control steps that have a row of every environment. Where one is missing (a killed
+// collector lost rows, a simulation diverged), the rows before it become the last of their episodes
 static int add_slots(Crew *c, const Dataset *data, const int64_t *index, int64_t slots) {
   int64_t o = c->sizes.obs_dim, a = c->sizes.act_dim, size = row_size(c), n = c->sizes.count;
   for (int64_t s = 0; s < slots; s++) {
-    if (!whole(index + s * n, n)) continue;
-    int broken = s + 1 == slots || !whole(index + (s + 1) * n, n);
+    if (!is_whole(index + s * n, n)) continue;
+    int broken = s + 1 == slots || !is_whole(index + (s + 1) * n, n);
     for (int64_t i = 0; i < n; i++) {
       int64_t r = index[s * n + i];
       put_row(c->rows + i * size, o, a, data->obs + r * o, data->act + r * a, data->rewards[r],
@@ -466,7 +478,7 @@ static int remember(Crew *c, const Dataset *data, const char *path) {
   for (int64_t i = 0; i < data->count; i++) {
     if (data->step[i] > last) last = data->step[i];
   }
-  // gaps that kills left make the numbers run ahead of the rows
+  // after kills, the numbers of control steps are ahead of the rows: search twice as far back
   int64_t first = last / n - 2 * slots + 1;
   if (first < 0) first = 0;
   slots = last / n - first + 1;
@@ -499,7 +511,7 @@ int crew_save(Crew *c, const char *path) {
   char beside[PATH_MAX];
   if (!c->learner) return BFM_OK;
   for (int t = 0; t < c->agents; t++) {
-    // an expression is no name for a file
+    // an expression cannot name a file
     const char *name = c->task_numbers[t] >= 0 ? c->tasks[t] : "policy";
     TRY(crew_save_policy(c, t, path, name));
   }

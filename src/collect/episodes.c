@@ -1,13 +1,13 @@
-// Rows on their way to a dataset file: one buffer a table, [n, capacity, ·].
+// The buffer of unfinished episodes: for each table of the file an array [n, capacity, ·].
 
 #include "collect/episodes.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define BUFFER_BYTES (256 << 20)  // of all waiting rows together
+#define BUFFER_BYTES (256 << 20)  // limit for all waiting rows together
 
-// the tables of the file; names and types are those of its rows below
+// the tables of the file; set_tables has their names and types
 enum {
   OBS,
   ACT,
@@ -21,7 +21,7 @@ enum {
   TASK,
   STEP,
   EPISODE,
-  ACT_STATE,  // last: most models have none
+  ACT_STATE,  // last, as most models have no activations
   TABLE_COUNT
 };
 
@@ -31,9 +31,9 @@ struct Episodes {
   int table_count;
   void *buffers[TABLE_COUNT];
   int64_t capacity;
-  int64_t *waiting;  // [n] rows of each environment
-  int64_t *episode;  // [n] number of the transition the episode began with
-  double *since;     // [n] seconds when the first waiting row came
+  int64_t *waiting;  // [n] rows that wait
+  int64_t *episode;  // [n] number of the episode's first transition
+  double *since;     // [n] when the first waiting row came, in seconds
 };
 
 // ---------------------------------- a moment -----------------------------------------------------
@@ -158,7 +158,7 @@ int episodes_put(Episodes *e, Writer *writer, const Moment *m, int i, Label labe
   return ++e->waiting[i] == e->capacity ? episodes_write(e, writer, i) : BFM_OK;
 }
 
-// where the episode did not end by itself, the last row of the piece says so
+// the last row of a piece is marked as a timeout, unless the episode terminated there
 int episodes_write(Episodes *e, Writer *writer, int i) {
   if (!e->waiting[i]) return BFM_OK;
   int64_t last = i * e->capacity + e->waiting[i] - 1;

@@ -4,6 +4,8 @@
 #ifndef BFM_COLLECT_STAGE_H
 #define BFM_COLLECT_STAGE_H
 
+#include <signal.h>
+
 #include "collect/crew.h"
 
 typedef struct Stage Stage;

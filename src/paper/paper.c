@@ -18,7 +18,7 @@
 #include "agent/config.h"
 #include "data/hdf5.h"
 #include "data/writer.h"
-#include "collect/collect.h"
+#include "collect/driver.h"
 #include "train/eval_log.h"
 #include "train/recipes.h"
 #include "train/train.h"
@@ -114,7 +114,7 @@ static int make_data(const PaperPlan *plan, const PaperCell *cell, const char *p
   int status = collection_open(&collection, &collect);
   if (status == BFM_IO && !there && !access(path, F_OK)) return make_data(plan, cell, path);
   TRY(status);
-  status = collection_run(collection);
+  status = collection_drive(collection);
   collection_close(collection);
   return status;
 }

@@ -8,7 +8,7 @@
 
 #include "core/suggest.h"
 #include "paper/paper.h"
-#include "collect/d4rl.h"
+#include "collect/d4rl_scores.h"
 
 #define DMC "walker cheetah quadruped"
 #define MILLION 1000000

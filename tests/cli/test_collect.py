@@ -115,7 +115,7 @@ def test_a_resume_keeps_who_acts_and_for_what(tmp_path):
   for option, value, begun in [("with", "td3", "random"), ("task", "x > 0", "easy"),
                                ("task", "", "easy"), ("model", "a.safetensors", "")]:
     error = refused("collect", "--resume", "--steps", 200, f"--{option}", value, "-o", path)
-    assert f'{option} is "{value}", but {path} was begun with "{begun}"' in error
+    assert f'{option} is "{value}", but {path} was started with "{begun}"' in error
   assert path.read_bytes() == before
   process = run("collect", "--resume", "--steps", 200, "--with", "random", "--task", "easy", "--seed",
                 3, "-o", path)
@@ -151,7 +151,7 @@ def test_a_reward_that_overflows_leaves_the_data_until_then(tmp_path):
   rows = info(path)["transitions"]
   assert process.returncode == 7 and 0 < rows < 3000
   assert f'the reward of "{task}" is ' in process.stderr and "which a float32" in process.stderr
-  assert f"the {rows} transitions until then are in {path}" in process.stderr
+  assert f"the {rows} transitions collected before are in {path}" in process.stderr
 
 
 def rows_of(path):
@@ -196,9 +196,9 @@ def test_a_killed_collector_loses_the_last_seconds_only(tmp_path):
     (["walker", "--with", "td3", "--task", "-1e39", "--device", "cpu"], 'of "-1e39" is -1e+39'),
     (["walker", "--with", "policy"], "name the policy"),
     (["walker", "--with", "policy", "--model", "a.safetensors,"], "one comma between"),
-    (["walker", "--model", "a.safetensors"], "but random acts: --model is for --with policy"),
-    (["hopper", "--with", "d4rl-medium", "--model", "a.safetensors"], "but d4rl-medium acts"),
-    (["walker", "--with", "mood", "--hold", "20"], "hold is 20, but mood acts"),
+    (["walker", "--model", "a.safetensors"], "but --with is random: --model is for --with policy"),
+    (["hopper", "--with", "d4rl-medium", "--model", "a.safetensors"], "but --with is d4rl-medium"),
+    (["walker", "--with", "mood", "--hold", "20"], "hold is 20, but --with is mood"),
 ])
 def test_refusals_leave_nothing(arguments, part, tmp_path):
   assert part in refused("collect", *arguments, "-o", tmp_path / "data.h5")
@@ -214,7 +214,7 @@ def test_files_are_not_overwritten(data, tmp_path):
   assert "cannot create" in refused("collect", "point_mass", "-o", tmp_path / "no" / "data.h5")
   assert data.read_bytes() == before
   collect(tmp_path / "mine.h5", "--steps", 100)
-  assert "is of point_mass" in refused("collect", "walker", "-r", "-o", tmp_path / "mine.h5")
+  assert "holds data of point_mass, not of walker" in refused("collect", "walker", "-r", "-o", tmp_path / "mine.h5")
 
 
 def test_a_full_disk(tmp_path):

@@ -84,7 +84,7 @@ def test_a_policy_of_a_task_acts_again(tmp_path):
   np.testing.assert_array_equal(read(tmp_path / "again.h5")[0]["actions"], tables["actions"])
   state = tmp_path / "a.state.safetensors"
   for env, policy, part in [("cheetah", model, f"{model} is a policy of point_mass, not of cheetah"),
-                            ("point_mass", state, f"{state} is the state of learners")]:
+                            ("point_mass", state, f"{state} holds the state of learners")]:
     assert part in refused("collect", env, "--with", "policy", "--model", policy, *TINY, "-o",
                            tmp_path / "c.h5")
   without_names(model)
@@ -141,10 +141,10 @@ def test_ctrl_c_saves_learners_and_a_resume_goes_on(tmp_path):
   rows = len(before["step"])
   state = (tmp_path / "data.state.safetensors").read_bytes()
 
-  assert "begun with 4" in refused("collect", "--resume", "--envs", 8, "--steps", rows + 100, "-o",
+  assert "started with 4" in refused("collect", "--resume", "--envs", 8, "--steps", rows + 100, "-o",
                                    path)
   process = run("collect", "--resume", "--steps", rows + 800, "--eval-every", 400, "-o", path)
-  assert process.returncode == 0 and "anew" not in process.stdout, process.stderr
+  assert process.returncode == 0 and "scratch" not in process.stdout, process.stderr
   after, _ = read(path)
   assert len(np.unique(after["step"])) == rows + 800
   assert (after["observations"][:rows] == before["observations"]).all()
@@ -171,7 +171,7 @@ def test_killed_learners_go_on(tmp_path):
     rows = min(map(len, tables.values()))
     assert len(np.unique(tables["step"][:rows])) == rows
   process = run("collect", "--resume", "--steps", rows + 400, "-o", path)
-  assert process.returncode == 0 and "begin anew" in process.stdout, process.stderr
+  assert process.returncode == 0 and "start from scratch" in process.stdout, process.stderr
   assert info(path)["transitions"] == rows + 400
 
 
@@ -202,7 +202,7 @@ def test_learners_are_saved_soon(tmp_path):
   assert state.exists()
   rows = rows_of(path)
   process = run("collect", "--resume", "--steps", rows + 400, "-o", path)
-  assert process.returncode == 0 and "anew" not in process.stdout, process.stderr
+  assert process.returncode == 0 and "scratch" not in process.stdout, process.stderr
 
 
 def without_names(path):
@@ -229,10 +229,10 @@ def test_a_state_of_other_learners_is_refused(tmp_path):
   go_on = ["collect", "--resume", "--steps", 200, "-o", tmp_path / "cheetah.h5"]
   for name, who in [("point_mass", "rnd in point_mass"), ("easy", "td3 easy in point_mass")]:
     shutil.copy(tmp_path / f"{name}.state.safetensors", state)
-    assert f"{state} is the state of {who}, the data is that of rnd in cheetah" in refused(*go_on)
+    assert f"{state} holds the state of {who}, but the data is from rnd in cheetah" in refused(*go_on)
   shutil.copy(tmp_path / "point_mass.state.safetensors", state)
   without_names(state)
-  assert "the state of others in another world, the data is that of rnd in cheetah" in refused(*go_on)
+  assert "the state of other learners in another domain, but the data is from rnd in cheetah" in refused(*go_on)
   without_names(tmp_path / "point_mass.state.safetensors")
   process = run("collect", "--resume", "--steps", 200, "-o", tmp_path / "point_mass.h5")
   assert process.returncode == 0, process.stderr
@@ -357,7 +357,7 @@ def test_a_learner_that_diverges_leaves_the_data(tmp_path):
   assert process.returncode == 7, process.stderr
   tables, _ = read(path)
   rows = len(tables["step"])
-  assert f"the {rows} transitions until then are in" in process.stderr
+  assert f"the {rows} transitions collected before are in" in process.stderr
   assert process.stderr.count("\n") == 1 and rows > 0
 
 
@@ -369,13 +369,13 @@ def test_a_learner_that_diverges_leaves_the_data(tmp_path):
     (["walker", "--with", "td3", "--task", "jump"], "jump"),
     (["walker", "--with", "mood", "--steps", 0], "steps is 0"),
     (["walker", "--with", "d4rl-medium"], "not for walker"),
-    (["hopper", "--with", "d4rl-medium", "--task", "5"], 'd4rl-medium learns run, not "5"'),
+    (["hopper", "--with", "d4rl-medium", "--task", "5"], 'd4rl-medium learns the task run, not "5"'),
     (["hopper", "--with", "d4rl-medium-replay", "--task", "5"], "leave out --task"),
     (["walker", "--with", "policy"], "--model"),
     (["walker", "--with", "rnd", "--hiden", 16], "did you mean --hidden?"),
     (["walker", "--with", "rnd", "--until", 900], "--until is for learners with a --task"),
-    (["hopper", "--with", "d4rl-medium", "--until", 900], "until is 900, but d4rl-medium acts"),
-    (["walker", "--task", "run", "--until", 900], "until is 900, but random acts"),
+    (["hopper", "--with", "d4rl-medium", "--until", 900], "until is 900, but --with is d4rl-medium"),
+    (["walker", "--task", "run", "--until", 900], "until is 900, but --with is random"),
 ])
 def test_refusals_leave_nothing(arguments, part, tmp_path):
   assert part in refused("collect", *arguments, "-o", tmp_path / "data.h5")
@@ -392,5 +392,5 @@ def test_missing_and_damaged_companions(tmp_path):
   state.write_bytes(state.read_bytes()[:-8])
   assert "state.safetensors" in refused("collect", "-r", "--steps", 200, "-o", path)
   state.unlink()
-  assert "begin anew" in run("collect", "-r", "--steps", 200, "-o", path).stdout
+  assert "start from scratch" in run("collect", "-r", "--steps", 200, "-o", path).stdout
   assert info(path)["transitions"] == 200

@@ -12,7 +12,7 @@
 
 #include "data/dataset.h"
 #include "collect/crew.h"
-#include "collect/d4rl.h"
+#include "collect/d4rl_scores.h"
 #include "collect/episodes.h"
 
 static void test_names(void **state) {

@@ -1,0 +1,60 @@
+// A collection from the inside, shared by the files that open it (open.c), run it (collect.c) and
+// evaluate and log its learners (report.c).
+
+#ifndef BFM_COLLECT_COLLECTION_H
+#define BFM_COLLECT_COLLECTION_H
+
+#include <stdio.h>
+
+#include "bfm.h"
+#include "collect/collect.h"
+#include "collect/crew.h"
+#include "collect/episodes.h"
+#include "collect/stage.h"
+#include "core/folder.h"
+#include "data/writer.h"
+
+struct Collection {
+  CollectPlan plan;
+  CollectOptions options;
+  char env_name[64];
+  bfm_env *env;
+  bfm_env_sizes sizes;
+  int n;  // environments
+  Crew crew;
+  Moment moment;
+  Episodes *waiting;  // rows of unfinished episodes
+  Writer *writer;
+
+  int64_t rows, first;        // transitions in file and buffer, now and when this run began
+  int64_t rows_of[CREW_MAX];  // transitions of each agent
+  int64_t at, began;          // control steps done, now and when this run began
+  int64_t episodes;           // ended in this run
+  int64_t updates;            // the learners' updates when this run began
+  int restarted;              // a resume found no saved learners: they start from scratch
+  double start, seconds;      // of this run: when it began, how long it took
+
+  Folder folder;  // of the log
+  FILE *log;
+  Stage *stage;              // where learners are evaluated
+  double returns[CREW_MAX];  // of the last evaluation, if there was one
+  int evaluated;
+  double nearest;    // return of the D4RL policy that is kept; infinite: none is kept yet
+  int64_t reported;  // transitions at the last report, -1: a report is due at once
+};
+
+// report.c: evaluate the learners, keep D4RL's nearest policy, write a line of the log
+int report_open(Collection *c);
+int report(Collection *c);
+// waits for the learners' updates; BFM_DIVERGED when a loss is not finite
+int report_check_learners(Collection *c);
+// the number of transitions at which the next report is due
+int64_t report_due(const Collection *c);
+// whether all learners have the return that --until waits for
+int report_reached(const Collection *c);
+// "stand 512  walk 30": the returns for the progress line
+void report_note(const Collection *c, char *out, size_t size);
+
+static inline int collection_stopped(const Collection *c) { return c->plan.stop && *c->plan.stop; }
+
+#endif

@@ -1,0 +1,145 @@
+// The learners of a collection, looked at: an evaluation every so many transitions, a line of
+// data.log.jsonl for each, and for D4RL the policy whose return was nearest to the level.
+
+#include <limits.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "collect/collection.h"
+#include "core/progress.h"
+
+#define EVALUATIONS 20      // of a run by default, but
+#define EVALUATION_SHARE 8  // at least so many transitions for each transition of an evaluation …
+#define UNTIL_SHARE 2       // … and as few as these while --until waits for a return
+
+// ---------------------------------- evaluating ---------------------------------------------------
+
+static int evaluate(Collection *c) {
+  if (!*c->crew.tasks[0]) return BFM_OK;
+  if (!c->stage) TRY(stage_new(&c->stage, &c->crew, c->options.eval_episodes));
+  TRY(stage_evaluate(c->stage, &c->crew, c->at, c->plan.stop, c->returns));
+  c->evaluated |= !collection_stopped(c);
+  return BFM_OK;
+}
+
+int report_reached(const Collection *c) {
+  if (!c->evaluated) return 0;
+  for (int t = 0; t < c->crew.agents; t++) {
+    if (c->returns[t] < c->options.until) return 0;
+  }
+  return 1;
+}
+
+int64_t report_due(const Collection *c) {
+  int64_t every = c->options.eval_every;
+  if (!every) {
+    int64_t cost = c->crew.agents * c->options.eval_episodes * c->sizes.episode_steps;
+    int waits = !isinf(c->options.until);
+    every = waits ? UNTIL_SHARE * cost : c->options.steps / EVALUATIONS + 1;
+    if (!waits && every < EVALUATION_SHARE * cost) every = EVALUATION_SHARE * cost;
+  }
+  return (c->rows / every + 1) * every;
+}
+
+void report_note(const Collection *c, char *out, size_t size) {
+  size_t at = 0;
+  *out = 0;
+  for (int t = 0; t < c->crew.agents && c->evaluated && at < size; t++) {
+    const char *name = c->crew.task_numbers[t] < 0 ? "return" : c->crew.tasks[t];
+    at += snprintf(out + at, size - at, "%s%s %.0f", t ? "  " : "", name, c->returns[t]);
+  }
+}
+
+// ---------------------------------- the log ------------------------------------------------------
+
+static void log_losses(cJSON *entry, bfm_explorer *learner, int agents, const float *losses) {
+  int count = bfm_explorer_loss_count(learner);
+  cJSON *all = cJSON_AddObjectToObject(entry, "losses");
+  for (int i = 0; i < count; i++) {
+    cJSON *each = cJSON_AddArrayToObject(all, bfm_explorer_loss_name(learner, i));
+    for (int t = 0; t < agents; t++) {
+      cJSON_AddItemToArray(each, log_number(losses[t * count + i]));
+    }
+  }
+}
+
+// entry: the line that gets the losses, or NULL
+static int check_learners(Collection *c, cJSON *entry) {
+  if (!c->crew.learner) return BFM_OK;
+  bfm_explorer *learner = c->crew.learner;
+  float *losses = calloc((size_t)c->crew.agents * bfm_explorer_loss_count(learner), sizeof *losses);
+  int status = losses ? BFM_OK : bfm_fail(BFM_NO_MEMORY, "no memory for the losses");
+  if (!status) status = bfm_explorer_losses(learner, losses);
+  if (!status && entry) log_losses(entry, learner, c->crew.agents, losses);
+  free(losses);
+  return status;
+}
+
+int report_check_learners(Collection *c) { return check_learners(c, NULL); }
+
+// the policy kept before a resume may stay the nearest. Logs of early versions do not have its
+// return: then the next evaluated policy replaces it
+static void recall_nearest(Collection *c, const char *log) {
+  char path[PATH_MAX];
+  collect_path_beside(c->plan.path, "nearest.safetensors", path, sizeof path);
+  c->nearest = INFINITY;
+  if (!c->plan.resume || access(path, F_OK)) return;
+  double kept = folder_log_last(&c->folder, log, "nearest");
+  if (kept != 0) c->nearest = kept;
+}
+
+int report_open(Collection *c) {
+  char path[PATH_MAX];
+  if (!c->crew.learner) return BFM_OK;
+  collect_path_beside(c->plan.path, "log.jsonl", path, sizeof path);
+  char *slash = strrchr(path, '/');
+  if (slash) *slash = 0;
+  TRY(folder_name(&c->folder, !slash ? "." : slash == path ? "/" : path));
+  const char *name = slash ? slash + 1 : path;
+  // before the log is cut: the kept policy may be of a line that goes
+  recall_nearest(c, name);
+  // cut by transitions, not by steps: after a kill, steps are ahead of the rows in the file
+  return folder_open_log(&c->folder, name, "transitions", c->rows, &c->log);
+}
+
+static int write_log(Collection *c) {
+  double seconds = seconds_now() - c->start;
+  cJSON *entry = cJSON_CreateObject();
+  cJSON_AddNumberToObject(entry, "step", (double)c->at);
+  cJSON_AddNumberToObject(entry, "transitions", (double)c->rows);
+  cJSON_AddItemToObject(entry, "seconds", log_number(seconds));
+  cJSON_AddItemToObject(entry, "simulator", log_number(c->crew.busy / seconds));
+  cJSON_AddNumberToObject(entry, "updates", (double)bfm_explorer_step(c->crew.learner));
+  if (c->evaluated) {
+    cJSON *returns = cJSON_AddObjectToObject(entry, "returns");
+    for (int t = 0; t < c->crew.agents; t++) {
+      cJSON_AddItemToObject(returns, c->crew.tasks[t], log_number(c->returns[t]));
+    }
+  }
+  if (isfinite(c->nearest)) cJSON_AddItemToObject(entry, "nearest", log_number(c->nearest));
+  int status = check_learners(c, entry);
+  if (!status) status = folder_log(&c->folder, c->log, entry);
+  cJSON_Delete(entry);
+  return status;
+}
+
+// ---------------------------------- a report -----------------------------------------------------
+
+// between two evaluations a D4RL agent may pass its level by far, so the nearest policy is kept
+static int keep_nearest(Collection *c) {
+  double gap = fabs(c->returns[0] - c->options.until);
+  if (!c->crew.kind->levels || gap >= fabs(c->nearest - c->options.until)) return BFM_OK;
+  c->nearest = c->returns[0];
+  return crew_save_policy(&c->crew, 0, c->plan.path, "nearest");
+}
+
+int report(Collection *c) {
+  if (!c->crew.learner) return BFM_OK;
+  TRY(evaluate(c));
+  c->reported = c->rows;
+  if (collection_stopped(c)) return BFM_OK;
+  TRY(keep_nearest(c));
+  return write_log(c);
+}
