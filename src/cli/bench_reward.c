@@ -60,12 +60,12 @@ int bench_reward(double seconds, int json) {
   int status = BFM_OK;
   for (size_t i = 0; i < sizeof rows / sizeof rows[0] && !status; i++) {
     const Domain *domain;
-    World *world = NULL;
+    const World *world = NULL;
     double best = 0;
     status = domain_find(&domain, rows[i].domain);
-    if (!status) status = world_new(&world, domain);
+    if (!status) status = world_acquire(&world, domain);
     if (!status) status = measure(world, rows[i].task, seconds, threads, &best);
-    world_free(world);
+    world_release(world);
     if (status) break;
     if (json) {
       printf(

@@ -19,7 +19,7 @@ static const struct {
 } rows[] = {{"walker", "walk"}, {"humanoid", "walk"}, {"quadruped", "walk"}, {"cheetah", "run"}};
 
 typedef struct {
-  World *world;
+  const World *world;
   bfm_env *env;
   mjBatch *bare;
   bfm_env_sizes sizes;
@@ -30,7 +30,7 @@ typedef struct {
 static void contest_free(Contest *c) {
   bfm_env_free(c->env);
   if (c->bare) mjb_deleteBatch(c->bare);
-  world_free(c->world);
+  world_release(c->world);
   free(c->actions);
   free(c->obs);
   free(c->rewards);
@@ -39,7 +39,7 @@ static void contest_free(Contest *c) {
 static int contest_new(Contest *c, const char *name) {
   const Domain *domain;
   TRY(domain_find(&domain, name));
-  TRY(world_new(&c->world, domain));
+  TRY(world_acquire(&c->world, domain));
   TRY(bfm_env_new(&c->env, name, ENVS, 0, 0));
   bfm_env_get_sizes(c->env, &c->sizes);
 

@@ -100,13 +100,13 @@ static int count_cells(const Dataset *data, const World *world, Threads *threads
 
 static int add_cells(const Dataset *data, cJSON *coverage, int *done) {
   const Domain *domain;
-  World *world = NULL;
+  const World *world = NULL;
   Threads *threads = NULL;
   int grid = 0;
   int64_t cells = 0;
   *done = 0;
   if (!data->nq || domain_find(&domain, data->env)) return BFM_OK;
-  TRY(world_new(&world, domain));
+  TRY(world_acquire(&world, domain));
   int status = threads_new(&threads, 0);
   const mjModel *model = world->model;
   if (!status && data->nq == model->nq && data->nv == model->nv && data->na == model->na) {
@@ -115,7 +115,7 @@ static int add_cells(const Dataset *data, cJSON *coverage, int *done) {
   if (cells) put_number(data, coverage, "cells", (double)cells, grids[grid].grid);
   *done = cells > 0;
   threads_free(threads);
-  world_free(world);
+  world_release(world);
   return status;
 }
 

@@ -59,12 +59,12 @@ static void print_json(const World *world) {
 
 static int run(const Arguments *a) {
   const Domain *domain;
-  World *world;
+  const World *world;
   TRY(domain_find(&domain, a->domain));
-  TRY(world_new(&world, domain));
+  TRY(world_acquire(&world, domain));
   if (a->json) print_json(world);
   else print_names(world);
-  world_free(world);
+  world_release(world);
   return BFM_OK;
 }
 

@@ -161,19 +161,8 @@ static int resolve(World *world) {
 }
 
 static int load(World *world) {
-  static pthread_once_t once = PTHREAD_ONCE_INIT;
-  static pthread_mutex_t one_at_a_time =
-      PTHREAD_MUTEX_INITIALIZER;  // MuJoCo's compiler: no promise
-  pthread_once(&once, silence);
-
-  char path[PATH_SIZE];
-  TRY(find_model(path, sizeof path, world->domain->file));
-  pthread_mutex_lock(&one_at_a_time);
-  int status = compile(world, path);
-  pthread_mutex_unlock(&one_at_a_time);
-  TRY(status);
+  TRY(compile(world, world->path));
   TRY(resolve(world));
-
   if (world->domain->obs_dim > OBS_MAX || world->model->nu > CTRL_MAX) {
     return bfm_fail(BFM_BAD_FILE, "%s observes %d numbers and has %d controls: too many",
                     world->domain->name, world->domain->obs_dim, (int)world->model->nu);
@@ -184,26 +173,85 @@ static int load(World *world) {
   return BFM_OK;
 }
 
-int world_new(World **out, const Domain *domain) {
-  *out = NULL;
-  World *world = calloc(1, sizeof *world);
+static void world_free(World *world) {
+  if (world->resting) mj_deleteModel(world->resting);
+  if (world->model) mj_deleteModel(world->model);
+  free(world->path);
+  free(world);
+}
+
+static int world_new(World **out, const Domain *domain, const char *path) {
+  World *world = *out = calloc(1, sizeof *world);
   if (!world) return bfm_fail(BFM_NO_MEMORY, "no memory for %s", domain->name);
   world->domain = domain;
+  world->path = strdup(path);
+  int status = world->path ? load(world) : bfm_fail(BFM_NO_MEMORY, "no memory for %s", path);
+  if (status) world_free(world);
+  return status;
+}
 
-  int status = load(world);
-  if (status) {
+// ---------------------------------- sharing ------------------------------------------------------
+
+// Compiling a model takes up to 0.1 s and 57 MB, so everyone shares one. A world that nobody uses
+// stays until another one has to be compiled. The lock also keeps MuJoCo's compiler, which does not
+// promise to be thread-safe, to one thread at a time.
+static World *worlds;
+static pthread_mutex_t worlds_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void lock_worlds(void) { pthread_mutex_lock(&worlds_lock); }
+static void unlock_worlds(void) { pthread_mutex_unlock(&worlds_lock); }
+
+// a child of fork() finds the list whole and the lock open
+static void start_sharing(void) {
+  silence();
+  pthread_atfork(lock_worlds, unlock_worlds, unlock_worlds);
+}
+
+static void free_unused(void) {
+  for (World **at = &worlds; *at;) {
+    World *world = *at;
+    if (world->users) {
+      at = &world->next;
+      continue;
+    }
+    *at = world->next;
     world_free(world);
-    return status;
   }
-  *out = world;
+}
+
+static int find_or_compile(World **out, const Domain *domain, const char *path) {
+  for (World *w = *out = worlds; w; w = *out = w->next) {
+    if (w->domain == domain && !strcmp(w->path, path)) return BFM_OK;
+  }
+  free_unused();
+  TRY(world_new(out, domain, path));
+  (*out)->next = worlds;
+  worlds = *out;
   return BFM_OK;
 }
 
-void world_free(World *world) {
+int world_acquire(const World **out, const Domain *domain) {
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  char path[PATH_SIZE];
+  World *world;
+  *out = NULL;
+  pthread_once(&once, start_sharing);
+  TRY(find_model(path, sizeof path, domain->file));
+  lock_worlds();
+  int status = find_or_compile(&world, domain, path);
+  if (!status) {
+    world->users++;
+    *out = world;
+  }
+  unlock_worlds();
+  return status;
+}
+
+void world_release(const World *world) {
   if (!world) return;
-  if (world->resting) mj_deleteModel(world->resting);
-  if (world->model) mj_deleteModel(world->model);
-  free(world);
+  lock_worlds();
+  ((World *)world)->users--;
+  unlock_worlds();
 }
 
 void world_update(const World *world, mjData *data) {

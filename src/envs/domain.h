@@ -81,10 +81,16 @@ struct World {
   mjModel *model;
   mjModel *resting;       // the same without actuation: what a state that was just set is seen with
   int ids[DOMAIN_NAMES];  // of Domain.names
+
+  char *path;   // the model's file
+  int users;    // world_acquire without world_release so far
+  World *next;  // in the list of all worlds
 };
 
-int world_new(World **world, const Domain *domain);
-void world_free(World *world);
+// The domain's world, compiled at the first call and shared by all callers of all threads: nobody
+// may change it. Pair with world_release, which accepts NULL.
+int world_acquire(const World **world, const Domain *domain);
+void world_release(const World *world);
 
 // first number of a sensor's reading in sensordata; id as in World.ids
 static inline const double *world_sensor(const World *world, const mjData *data, int name) {

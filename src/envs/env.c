@@ -34,7 +34,7 @@ typedef struct {
 } Question;
 
 struct bfm_env {
-  World *world;
+  const World *world;
   Sim *sim;
   int n;
   Compiled compiled[COMPILED_MAX];
@@ -59,7 +59,7 @@ bfm_status bfm_env_new(bfm_env **out, const char *name, int count, uint64_t seed
   pthread_mutex_init(&env->shelf_lock, NULL);
   env->n = count;
 
-  int status = world_new(&env->world, domain);
+  int status = world_acquire(&env->world, domain);
   if (!status) status = sim_new(&env->sim, env->world, count, seed, threads);
   if (!status) status = sim_reset(env->sim, NULL);
   if (!status && !(env->rewards = malloc(count * sizeof *env->rewards))) {
@@ -84,7 +84,7 @@ void bfm_env_free(bfm_env *env) {
   if (!env) return;
   for (int i = 0; i < env->compiled_count; i++) compiled_free(env->compiled + i);
   sim_free(env->sim);
-  world_free(env->world);
+  world_release(env->world);
   pthread_mutex_destroy(&env->shelf_lock);
   free(env->rewards);
   free(env);
@@ -286,7 +286,7 @@ bfm_status bfm_rewards(const char *name, const char *text, int64_t count, const 
   NEED("task", text);
   if (count) NEED("qpos, rewards", qpos, rewards);
   const Domain *domain;
-  World *world = NULL;
+  const World *world = NULL;
   Threads *pool = NULL;
   TRY(domain_find(&domain, name));
   const Task *task = task_find(name, text);
@@ -294,7 +294,7 @@ bfm_status bfm_rewards(const char *name, const char *text, int64_t count, const 
     return bfm_fail(BFM_BAD_ARGUMENT, "%s of %s is a reward of steps, not of states", text, name);
   }
 
-  int status = world_new(&world, domain);
+  int status = world_acquire(&world, domain);
   if (!status) status = threads_new(&pool, threads);
   if (!status) {
     status = rewards_bulk(world->model, domain->aliases, task ? task->expression : text, count,
@@ -302,7 +302,7 @@ bfm_status bfm_rewards(const char *name, const char *text, int64_t count, const 
     if (!task) status = task_suggest(world, text, status);
   }
   threads_free(pool);
-  world_free(world);
+  world_release(world);
   return status;
 }
 

@@ -215,11 +215,11 @@ bfm_status bfm_pictures(const char *name, int64_t count, const double *qpos, int
   }
 
   const Domain *domain;
-  World *world = NULL;
+  const World *world = NULL;
   Render *render = NULL;
   uint8_t *rgb = NULL;
   TRY(domain_find(&domain, name));
-  int status = world_new(&world, domain);
+  int status = world_acquire(&world, domain);
   if (!status) status = sim_check_numbers("qpos", qpos, count, world->model->nq);
   if (!status) status = render_new(&render, world, width, height);
   if (!status && !(rgb = calloc((size_t)rows * height, (size_t)columns * width * 3))) {
@@ -234,7 +234,7 @@ bfm_status bfm_pictures(const char *name, int64_t count, const double *qpos, int
     if (!status) status = render_write_png(path, rgb, columns * width, (int)(rows * height));
   }
   render_free(render);
-  world_free(world);
+  world_release(world);
   free(rgb);
   return status;
 }

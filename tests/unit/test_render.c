@@ -18,11 +18,11 @@ enum { SIDE = 32 };
 __attribute__((visibility("default"))) const char *__lsan_default_suppressions(void);
 const char *__lsan_default_suppressions(void) { return "leak:libOSMesa\nleak:libEGL\n"; }
 
-static World *world_of(const char *name) {
+static const World *world_of(const char *name) {
   const Domain *domain;
-  World *world;
+  const World *world;
   assert_int_equal(domain_find(&domain, name), BFM_OK);
-  assert_int_equal(world_new(&world, domain), BFM_OK);
+  assert_int_equal(world_acquire(&world, domain), BFM_OK);
   return world;
 }
 
@@ -38,7 +38,7 @@ static void draw_once(const World *world) {
 }
 
 static void test_errors_of_mujoco(void **state) {
-  World *world = *state;
+  const World *world = *state;
   Render *render;
   mjVisual good = world->model->vis;
   world->model->vis.global.offwidth = -5;
@@ -55,15 +55,15 @@ static void test_sizes(void **state) {
 }
 
 int main(void) {
-  World *world = world_of("point_mass");
+  const World *world = world_of("point_mass");
   Render *render;
   int here = !render_new(&render, world, SIDE, SIDE);
   if (here) render_free(render);
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test_prestate(test_errors_of_mujoco, world),
-      cmocka_unit_test_prestate(test_sizes, world),
+      cmocka_unit_test_prestate(test_errors_of_mujoco, (void *)world),
+      cmocka_unit_test_prestate(test_sizes, (void *)world),
   };
   int failed = here ? cmocka_run_group_tests(tests, NULL, NULL) : 0;  // else: no OpenGL here
-  world_free(world);
+  world_release(world);
   return failed;
 }

@@ -2,12 +2,16 @@
 // others, episodes that end, and failures that stay where they happen.
 
 #include <math.h>
+#include <pthread.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <setjmp.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 #include <cmocka.h>
 
 #include "bfm.h"
@@ -261,6 +265,58 @@ static void test_many_expressions(void **state) {
   bfm_env_free(env);
 }
 
+static void *acquire(void *context) {
+  const World **world = context;
+  const Domain *domain;
+  if (!domain_find(&domain, "hopper")) world_acquire(world, domain);
+  return NULL;
+}
+
+static void test_a_world_is_compiled_once_for_all_threads(void **state) {
+  (void)state;
+  enum { THREADS = 4 };
+  const World *worlds[THREADS] = {NULL};
+  pthread_t threads[THREADS];
+  for (int i = 0; i < THREADS; i++) pthread_create(&threads[i], NULL, acquire, &worlds[i]);
+  for (int i = 0; i < THREADS; i++) {
+    pthread_join(threads[i], NULL);
+    assert_non_null(worlds[i]);
+    assert_ptr_equal(worlds[i], worlds[0]);
+  }
+  for (int i = 0; i < THREADS; i++) world_release(worlds[i]);
+  world_release(NULL);
+}
+
+static void *acquire_and_release(void *context) {
+  atomic_int *stop = context;
+  while (!atomic_load(stop)) {
+    const World *world;
+    acquire(&world);
+    world_release(world);
+  }
+  return NULL;
+}
+
+static void test_worlds_after_fork(void **state) {
+  (void)state;
+  atomic_int stop = 0;
+  pthread_t thread;
+  pthread_create(&thread, NULL, acquire_and_release, &stop);
+  for (int i = 0; i < 20; i++) {
+    pid_t child = fork();  // at any moment of the other thread
+    if (!child) {
+      const World *world = NULL;
+      acquire(&world);
+      _exit(!world || world->model->nq != 6);
+    }
+    int status;
+    waitpid(child, &status, 0);
+    assert_true(WIFEXITED(status) && !WEXITSTATUS(status));
+  }
+  atomic_store(&stop, 1);
+  pthread_join(thread, NULL);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_threads_and_counts_change_no_bit),
@@ -274,6 +330,8 @@ int main(void) {
       cmocka_unit_test(test_bad_values_are_refused),
       cmocka_unit_test(test_parts_make_up_the_observation),
       cmocka_unit_test(test_many_expressions),
+      cmocka_unit_test(test_a_world_is_compiled_once_for_all_threads),
+      cmocka_unit_test(test_worlds_after_fork),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
