@@ -212,11 +212,19 @@ bfm_status bfm_agent_new(bfm_agent **out, int64_t obs_dim, int64_t act_dim, cons
   return agent_new(out, obs_dim, act_dim, &config, 1);
 }
 
+void prompt_states_free(PromptStates *p) {
+  free(p->obs);
+  free(p->qpos);
+  free(p->qvel);
+  free(p->act);
+  *p = (PromptStates){.count = 0};
+}
+
 void bfm_agent_free(bfm_agent *a) {
   if (!a) return;
   if (a->ops) {
     agent_free_infer(a);
-    agent_free_prompt(a);
+    agent_free_encoder(a);
     if (a->step_graph) a->ops->forget(a->ops, a->step_graph);
     if (a->refresh_graph) a->ops->forget(a->ops, a->refresh_graph);
     if (a->memory) a->ops->release(a->ops, a->memory);
@@ -224,7 +232,7 @@ void bfm_agent_free(bfm_agent *a) {
     if (a->data_memory) a->ops->release(a->ops, a->data_memory);
     a->ops->close(a->ops);
   }
-  agent_free_states(a);
+  prompt_states_free(&a->prompt);
   free(a);
 }
 
@@ -237,6 +245,8 @@ int64_t bfm_agent_batch(const bfm_agent *a) { return a->N; }
 int bfm_agent_members(const bfm_agent *a) { return a->M; }
 int bfm_agent_replicas(const bfm_agent *a) { return a->R; }
 int64_t bfm_agent_step(const bfm_agent *a) { return a->step; }
+const char *bfm_agent_env(const bfm_agent *a) { return a->prompt.env; }
+int64_t bfm_agent_prompt_count(const bfm_agent *a) { return a->prompt.count; }
 char *bfm_agent_options(const bfm_agent *a) { return options_to_json(agent_options, &a->config); }
 int bfm_agent_loss_count(const bfm_agent *a) { return a->loss_count; }
 

@@ -14,13 +14,14 @@
 enum { NET_F, NET_B, NET_U, NET_V, NET_PI, NET_COUNT };  // lap: psi and phi for F and B
 
 #define MAX_LOSSES 4
-// states of the domain that the agent was trained in, to ask rewards of
+
+// States of the training data that the model carries. src/prompt computes rewards and goals on them;
+// here they are arrays to save and load.
 typedef struct {
-  char env[64];  // the domain, empty: not known
+  char env[64];  // the domain's name, empty when unknown
   int64_t count, nq, nv, na;
   float *obs;                 // [count, obs]
   double *qpos, *qvel, *act;  // [count, ·]; act may be NULL
-  struct World *world;        // opened when first needed
 } PromptStates;
 
 struct bfm_agent {
@@ -73,7 +74,7 @@ struct bfm_agent {
   void *memory, *parameter_memory;
   OpsGraph *step_graph, *refresh_graph;
   struct Infer *infer;      // buffers for the networks outside training, made when needed
-  struct Prompt *prompter;  // and for prompts
+  struct Encoder *encoder;  // and for prompts
   PromptStates prompt;
 };
 
@@ -115,18 +116,11 @@ int agent_on_cpu(const bfm_agent *agent);  // its memory is the program's own
 // refuses actions that no policy can take, as dataset_check_actions does
 int agent_check_actions(const float *act, int replicas, int64_t rows, int64_t act_dim);
 
-// infer.c, prompt.c
+// infer.c, encode.c
 void agent_free_infer(bfm_agent *agent);
-void agent_free_prompt(bfm_agent *agent);
-int agent_check_z(const float *z, int64_t d);  // that it can be normalized
+void agent_free_encoder(bfm_agent *agent);
+int agent_check_z(const float *z, int64_t d);  // BFM_BAD_ARGUMENT if it is too long to normalize
 
-// states.c
-void agent_free_states(bfm_agent *agent);
-#define AGENT_NO_ENV                                                                          \
-  "does not say of which domain it is: its data did not, or it is the state of a run, whose " \
-  "models do"
-int agent_open_world(bfm_agent *agent, const struct World **world);  // of its domain
-// rewards of the prompt states by a task's name or an expression
-int agent_prompt_rewards(bfm_agent *agent, const char *text, float *rewards);
+void prompt_states_free(PromptStates *states);
 
 #endif

@@ -7,6 +7,7 @@
 
 #include "agent/agent.h"
 #include "agent/config.h"
+#include "prompt/prompt.h"
 
 #define AT(field) offsetof(EvalCommon, options.field)
 
@@ -80,7 +81,7 @@ static int check_tasks(const EvalCommon *j, const char *list) {
 
 int eval_common_take_env(EvalCommon *j, const char *env, const char *list) {
   const char *path = j->models[j->now];
-  if (!*env) return bfm_fail(BFM_BAD_ARGUMENT, "%s " AGENT_NO_ENV, path);
+  if (!*env) return bfm_fail(BFM_BAD_ARGUMENT, "%s " PROMPT_NO_ENV, path);
   if (j->now && strcmp(j->env, env)) {
     return bfm_fail(BFM_BAD_ARGUMENT, "%s is of %s and %s of %s: one domain at a time",
                     j->models[0], j->env, path, env);

@@ -8,6 +8,7 @@
 #include "cli/cli.h"
 #include "core/files.h"
 #include "core/progress.h"
+#include "prompt/prompt.h"
 #include "rollout/policy.h"
 #include "view/film.h"
 
@@ -198,7 +199,7 @@ static int open_policy(Episode *e, const char *options, char *said, size_t size)
     e->ask.task = e->policy.task;
   }
   TRY(policy_load(&e->policy, 1, options, &e->actor));
-  e->world = e->policy.world;
+  TRY(world_acquire(&e->world, e->policy.world->domain));
   if (*e->policy.task) snprintf(said, size, "by the policy of %s", e->policy.task);
   return BFM_OK;
 }
@@ -206,7 +207,7 @@ static int open_policy(Episode *e, const char *options, char *said, size_t size)
 static int open_model(Episode *e, const char *options, char *said, size_t size) {
   double start = seconds_now();
   TRY(bfm_agent_load(&e->model.agent, e->arguments->model, options));
-  TRY(agent_open_world(e->model.agent, &e->world));
+  TRY(prompt_world(e->model.agent, &e->world));
   e->z = calloc(bfm_agent_d(e->model.agent), sizeof *e->z);
   if (!e->z) return bfm_fail(BFM_NO_MEMORY, "no memory for z");
   TRY(prompt_args_z(&e->ask, e->model.agent, e->z, said, size));
@@ -254,6 +255,7 @@ static int run(const Arguments *a) {
   int status = play(&e);
   bfm_agent_free(e.model.agent);
   policy_free(&e.policy);
+  world_release(e.world);
   bfm_env_free(e.env);
   free(e.z);
   free(e.obs);

@@ -12,7 +12,7 @@
 #include "cli/cli.h"
 #include "core/json.h"
 #include "core/suggest.h"
-#include "envs/domain.h"
+#include "prompt/prompt.h"
 
 enum { KEY_REWARD = 0x800, KEY_TASK, KEY_GOAL, KEY_DEMO, KEY_Z, KEY_SOFTMAX };
 
@@ -118,13 +118,12 @@ static int file_goal(const cJSON *json, const char *path, bfm_agent *agent, floa
   TRY(json_floats(json, path, "obs", bfm_agent_obs_dim(agent), obs, &found));
   if (found) return bfm_agent_prompt_states(agent, 0, 1, obs, z);
 
-  const World *world;
-  TRY(agent_open_world(agent, &world));
-  const mjModel *model = world->model;
+  StateSizes sizes;
+  TRY(prompt_state_sizes(agent, &sizes));
   double *qpos = NULL, *qvel = NULL, *act = NULL;
-  int status = json_numbers(json, path, "qpos", model->nq, &qpos);
-  if (!status) status = json_numbers(json, path, "qvel", model->nv, &qvel);
-  if (!status) status = json_numbers(json, path, "act", model->na, &act);
+  int status = json_numbers(json, path, "qpos", sizes.nq, &qpos);
+  if (!status) status = json_numbers(json, path, "qvel", sizes.nv, &qvel);
+  if (!status) status = json_numbers(json, path, "act", sizes.na, &act);
   if (!status && (status = bfm_agent_prompt_state(agent, 0, qpos, qvel, act, z))) {
     bfm_fail_prefix(status, "%s: ", path);
   }
@@ -154,7 +153,7 @@ static int reward_z(const PromptArgs *ask, bfm_agent *agent, float *z, char *sai
   int64_t count = bfm_agent_prompt_count(agent);
   float *rewards = malloc((size_t)(count + 1) * sizeof *rewards);
   if (!rewards) return bfm_fail(BFM_NO_MEMORY, "no memory for %ld rewards", (long)count);
-  int status = agent_prompt_rewards(agent, ask->reward ? ask->reward : ask->task, rewards);
+  int status = prompt_rewards(agent, ask->reward ? ask->reward : ask->task, rewards);
   if (!status) {
     say_rewards(rewards, count, said, size);
     status = bfm_agent_prompt_reward(agent, 0, count, agent->prompt.obs, rewards, ask->softmax, z);

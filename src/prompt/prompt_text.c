@@ -15,21 +15,9 @@
 #include "envs/bulk.h"
 #include "envs/domain.h"
 #include "envs/tasks.h"
+#include "prompt/prompt.h"
 
 // ------------------------------- the states ------------------------------------------------------
-
-void agent_free_states(bfm_agent *a) {
-  PromptStates *p = &a->prompt;
-  world_free(p->world);
-  free(p->obs);
-  free(p->qpos);
-  free(p->qvel);
-  free(p->act);
-  *p = (PromptStates){.count = 0};
-}
-
-const char *bfm_agent_env(const bfm_agent *a) { return a->prompt.env; }
-int64_t bfm_agent_prompt_count(const bfm_agent *a) { return a->prompt.count; }
 
 static int check_dimension(const bfm_agent *a, const char *what, int64_t have, int64_t want) {
   if (have == want) return BFM_OK;
@@ -37,23 +25,32 @@ static int check_dimension(const bfm_agent *a, const char *what, int64_t have, i
                   a->prompt.env, what, (long)have, (long)want);
 }
 
-int agent_open_world(bfm_agent *a, const World **world) {
-  PromptStates *p = &a->prompt;
-  const Domain *domain;
-  if (!p->world) {
-    if (!*p->env) return bfm_fail(BFM_BAD_ARGUMENT, "the model " AGENT_NO_ENV);
-    TRY(domain_find(&domain, p->env));
-    TRY(world_new(&p->world, domain));
-  }
-  const mjModel *model = p->world->model;
-  TRY(check_dimension(a, "observation", a->obs_dim, p->world->domain->obs_dim));
+static int check_dimensions(const bfm_agent *a, const World *world) {
+  const PromptStates *p = &a->prompt;
+  const mjModel *model = world->model;
+  TRY(check_dimension(a, "observation", a->obs_dim, world->domain->obs_dim));
   TRY(check_dimension(a, "action", a->act_dim, model->nu));
-  if (p->count) {
-    TRY(check_dimension(a, "qpos", p->nq, model->nq));
-    TRY(check_dimension(a, "qvel", p->nv, model->nv));
-    TRY(check_dimension(a, "act", p->na, model->na));
-  }
-  *world = p->world;
+  if (!p->count) return BFM_OK;
+  TRY(check_dimension(a, "qpos", p->nq, model->nq));
+  TRY(check_dimension(a, "qvel", p->nv, model->nv));
+  return check_dimension(a, "act", p->na, model->na);
+}
+
+int prompt_world(const bfm_agent *a, const World **world) {
+  const Domain *domain;
+  if (!*a->prompt.env) return bfm_fail(BFM_BAD_ARGUMENT, "the model " PROMPT_NO_ENV);
+  TRY(domain_find(&domain, a->prompt.env));
+  TRY(world_acquire(world, domain));
+  int status = check_dimensions(a, *world);
+  if (status) world_release(*world);
+  return status;
+}
+
+int prompt_state_sizes(const bfm_agent *a, StateSizes *sizes) {
+  const World *world;
+  TRY(prompt_world(a, &world));
+  *sizes = (StateSizes){world->model->nq, world->model->nv, world->model->na};
+  world_release(world);
   return BFM_OK;
 }
 
@@ -71,13 +68,13 @@ static int copy_values(double **out, const double *values, int64_t count) {
 static int take_states(bfm_agent *a, int64_t count, const float *obs, const double *qpos,
                        const double *qvel, const double *act) {
   PromptStates *p = &a->prompt;
-  const World *world;
-  TRY(agent_open_world(a, &world));
+  StateSizes sizes;
+  TRY(prompt_state_sizes(a, &sizes));
+  p->nq = sizes.nq;
+  p->nv = sizes.nv;
+  p->na = sizes.na;
   if (!count) return BFM_OK;
   TRY(check_finite(obs, count, a->obs_dim, "obs"));
-  p->nq = world->model->nq;
-  p->nv = world->model->nv;
-  p->na = world->model->na;
   TRY(copy_values(&p->qpos, qpos, count * p->nq));
   TRY(copy_values(&p->qvel, qvel, count * p->nv));
   TRY(copy_values(&p->act, act, count * p->na));
@@ -101,8 +98,7 @@ bfm_status bfm_agent_set_prompt(bfm_agent *a, const char *env, int64_t count, co
   a->prompt = taken;
   int status = take_states(a, count, obs, qpos, qvel, act);
   taken = a->prompt;
-  a->prompt = status ? taken : old;
-  agent_free_states(a);
+  prompt_states_free(status ? &taken : &old);
   a->prompt = status ? old : taken;
   return status;
 }
@@ -116,12 +112,10 @@ static int need_states(const bfm_agent *a) {
 
 // ------------------------------- rewards ---------------------------------------------------------
 
-// one number a state, by an expression
-static int ask(bfm_agent *a, const char *expression, double *out) {
-  const World *world;
+// the value of an expression at each prompt state
+static int ask(bfm_agent *a, const World *world, const char *expression, double *out) {
   Threads *threads;
   const PromptStates *p = &a->prompt;
-  TRY(agent_open_world(a, &world));
   TRY(threads_new(&threads, (int)a->config.threads));
   int status = rewards_bulk(world->model, world->domain->aliases, expression, p->count, p->qpos,
                             p->qvel, p->act, threads, out);
@@ -129,16 +123,24 @@ static int ask(bfm_agent *a, const char *expression, double *out) {
   return status;
 }
 
-int agent_prompt_rewards(bfm_agent *a, const char *text, float *rewards) {
-  NEED("task", text);
-  TRY(need_states(a));
+static int reward_values(bfm_agent *a, const char *text, double *values) {
+  const World *world;
   const Task *task = task_find(a->prompt.env, text);
   // a reward of steps (Gym's run) counts how far the step led: the speed stands in for it
   const char *expression = !task ? text : task->expression ? task->expression : "speed";
+  TRY(prompt_world(a, &world));
+  int status = ask(a, world, expression, values);
+  if (!task) status = task_suggest(world, text, status);
+  world_release(world);
+  return status;
+}
+
+int prompt_rewards(bfm_agent *a, const char *text, float *rewards) {
+  NEED("task", text);
+  TRY(need_states(a));
   double *values = malloc((size_t)a->prompt.count * sizeof *values);
   if (!values) return bfm_fail(BFM_NO_MEMORY, "no memory for %ld rewards", (long)a->prompt.count);
-  int status = ask(a, expression, values);
-  if (!task && a->prompt.world) status = task_suggest(a->prompt.world, text, status);
+  int status = reward_values(a, text, values);
   for (int64_t i = 0; i < a->prompt.count && !status; i++) {
     rewards[i] = (float)values[i];
     if (isinf(rewards[i])) {
@@ -156,7 +158,7 @@ bfm_status bfm_agent_prompt_text(bfm_agent *a, int replica, const char *reward, 
   TRY(need_states(a));
   float *rewards = malloc((size_t)a->prompt.count * sizeof *rewards);
   if (!rewards) return bfm_fail(BFM_NO_MEMORY, "no memory for %ld rewards", (long)a->prompt.count);
-  int status = agent_prompt_rewards(a, reward, rewards);
+  int status = prompt_rewards(a, reward, rewards);
   if (!status) {
     status =
         bfm_agent_prompt_reward(a, replica, a->prompt.count, a->prompt.obs, rewards, softmax, z);
@@ -232,12 +234,12 @@ static double spread_of(const double *values, int64_t count) {
 }
 
 // the nearest prompt state, by the terms' values of all states [count, states] and [states] scratch
-static int nearest_state(bfm_agent *a, const Term *terms, int count, double *values,
-                         double *distance, int64_t *best) {
+static int nearest_state(bfm_agent *a, const World *world, const Term *terms, int count,
+                         double *values, double *distance, int64_t *best) {
   int64_t n = a->prompt.count;
   for (int t = 0; t < count; t++) {
     double *x = values + t * n;
-    int status = ask(a, terms[t].name, x);
+    int status = ask(a, world, terms[t].name, x);
     if (status) return bfm_fail_prefix(status, "goal \"%s\": ", terms[t].name);
     double spread = spread_of(x, n);
     for (int64_t i = 0; i < n; i++) {
@@ -262,7 +264,10 @@ bfm_status bfm_agent_prompt_goal(bfm_agent *a, int replica, const char *goal, fl
   double *values = calloc((size_t)(n * (count + 1)), sizeof *values);
   if (!values) return bfm_fail(BFM_NO_MEMORY, "no memory for the values of %ld states", (long)n);
   double *distance = values + count * n;
-  int status = nearest_state(a, terms, count, values, distance, &best);
+  const World *world = NULL;
+  int status = prompt_world(a, &world);
+  if (!status) status = nearest_state(a, world, terms, count, values, distance, &best);
+  world_release(world);
   if (!status && !isfinite(distance[best])) {
     status = bfm_fail(BFM_BAD_ARGUMENT, "goal \"%s\": it is too far from all prompt states", goal);
   }
@@ -282,8 +287,8 @@ bfm_status bfm_agent_prompt_goal(bfm_agent *a, int replica, const char *goal, fl
 bfm_status bfm_agent_prompt_state(bfm_agent *a, int replica, const double *qpos, const double *qvel,
                                   const double *act, float *z) {
   NEED("agent, z", a, z);
-  const World *world;
-  TRY(agent_open_world(a, &world));
+  StateSizes sizes;
+  TRY(prompt_state_sizes(a, &sizes));
   bfm_env *env;
   TRY(bfm_env_new(&env, a->prompt.env, 1, 0, 1));
   double *obs = malloc((size_t)a->obs_dim * (sizeof *obs + sizeof(float)));

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "agent/agent.h"
+#include "prompt/prompt.h"
 
 #define DEFAULT_EPISODES 100  // of a task
 
@@ -339,7 +340,7 @@ static int prompt_tasks(bfm_agent *agent, const bfm_evaluation *plan, float *z) 
   float *rewards = malloc((size_t)(n + 1) * sizeof *rewards);
   int status = rewards ? BFM_OK : bfm_fail(BFM_NO_MEMORY, "no memory for %ld rewards", (long)n);
   for (int t = 0; t < plan->task_count && !status; t++) {
-    status = agent_prompt_rewards(agent, plan->tasks[t], rewards);
+    status = prompt_rewards(agent, plan->tasks[t], rewards);
     for (int r = 0; r < agent->R && !status; r++) {
       status = bfm_agent_prompt_reward(agent, r, n, agent->prompt.obs, rewards, plan->softmax,
                                        z + (r * plan->task_count + t) * d);
@@ -351,8 +352,8 @@ static int prompt_tasks(bfm_agent *agent, const bfm_evaluation *plan, float *z) 
 
 int evaluate_bias(bfm_agent *agent, const bfm_evaluation *given, double *returns, double *bias) {
   TRY(check_plan(given));
-  const struct World *world;
-  TRY(agent_open_world(agent, &world));
+  StateSizes sizes;
+  TRY(prompt_state_sizes(agent, &sizes));
   bfm_evaluation plan = *given;
   float *z = NULL;
   int status = BFM_OK;

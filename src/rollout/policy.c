@@ -33,7 +33,7 @@ int policy_load(Policy *p, int rows, const char *options, Actor *actor) {
     return bfm_fail(BFM_BAD_ARGUMENT, "%s does not say of which domain it is", p->path);
   }
   TRY(domain_find(&domain, p->env));
-  TRY(world_new(&p->world, domain));
+  TRY(world_acquire(&p->world, domain));
   TRY(bfm_explorer_load(&p->explorer, p->path, rows, options));
   bfm_explorer_sizes sizes;
   bfm_explorer_get_sizes(p->explorer, &sizes);
@@ -48,6 +48,6 @@ int policy_load(Policy *p, int rows, const char *options, Actor *actor) {
 
 void policy_free(Policy *p) {
   bfm_explorer_free(p->explorer);
-  world_free(p->world);
+  world_release(p->world);
   *p = (Policy){.path = NULL};
 }

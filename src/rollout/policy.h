@@ -13,7 +13,7 @@ typedef struct {
   char env[64];
   char task[OPTION_TEXT_SIZE];  // empty: it was trained without one
   bfm_explorer *explorer;
-  World *world;
+  const World *world;
 } Policy;
 
 // what the file says of itself; *found: it is a policy, and no other kind of file

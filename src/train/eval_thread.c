@@ -18,6 +18,7 @@
 #include "core/progress.h"
 #include "data/safetensors.h"
 #include "envs/tasks.h"
+#include "prompt/prompt.h"
 #include "train/eval_log.h"
 #include "rollout/evaluate.h"
 #include "envs/tasklist.h"
@@ -375,7 +376,7 @@ static int prompt_args_rewards(EvalThread *w, bfm_agent *agent, int i) {
   }
   w->rewards[i] = malloc((size_t)(bfm_agent_prompt_count(agent) + 1) * sizeof *w->rewards[i]);
   if (!w->rewards[i]) return bfm_fail(BFM_NO_MEMORY, "no memory for the rewards of a task");
-  return agent_prompt_rewards(agent, w->tasks.text[i], w->rewards[i]);
+  return prompt_rewards(agent, w->tasks.text[i], w->rewards[i]);
 }
 
 static int prepare(EvalThread *w, bfm_agent *agent) {

@@ -15,6 +15,7 @@
 #include "data/hdf5.h"
 #include "data/episode_index.h"
 #include "envs/domain.h"
+#include "prompt/prompt.h"
 #include "train/recipes.h"
 
 #define AT(field) offsetof(TrainSettings, field)
@@ -306,7 +307,7 @@ typedef struct {
   } part[3];  // qpos, qvel, act
 } States;
 
-static int find_physics(const Training *t, const Dataset *data, const mjModel *model,
+static int find_physics(const Training *t, const Dataset *data, const StateSizes *model,
                         States *states) {
   const int64_t columns[3] = {model->nq, model->nv, model->na}, row = data->physics_dim;
   int64_t at = 0;
@@ -323,21 +324,20 @@ static int find_physics(const Training *t, const Dataset *data, const mjModel *m
 
 // activations may be missing: they are taken for zeros
 static int find_states(const Training *t, const Dataset *data, States *states) {
-  const World *world;
-  TRY(agent_open_world(t->agent, &world));
-  const mjModel *model = world->model;
-  if (data->physics) return find_physics(t, data, model, states);
+  StateSizes model;
+  TRY(prompt_state_sizes(t->agent, &model));
+  if (data->physics) return find_physics(t, data, &model, states);
   *states = (States){{{data->qpos, data->nq, data->nq},
                       {data->qvel, data->nv, data->nv},
                       {data->activation, data->na, data->na}}};
-  if (data->nq == model->nq && data->nv == model->nv && (!data->na || data->na == model->na)) {
+  if (data->nq == model.nq && data->nv == model.nv && (!data->na || data->na == model.na)) {
     return BFM_OK;
   }
   return bfm_fail(BFM_BAD_ARGUMENT,
                   "states of the data have qpos, qvel and act of %" PRId64 ", %" PRId64
                   " and %" PRId64 " numbers, those of %s have %d, %d and %d",
-                  data->nq, data->nv, data->na, t->env, (int)model->nq, (int)model->nv,
-                  (int)model->na);
+                  data->nq, data->nv, data->na, t->env, (int)model.nq, (int)model.nv,
+                  (int)model.na);
 }
 
 static int64_t prompt_rows(const Training *t, const Dataset *data) {

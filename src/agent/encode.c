@@ -1,10 +1,10 @@
-// Prompting: from a reward at many states, a goal or a demonstration to the task vector z.
+// Encoding: from many states and a weight for each (a reward, or 1/n for states to reach) to z.
 //
 //   z_i = E[r(s)·B_i(s, z_1 … z_i-1)], i = 1 … K
 //
-// Block i needs z_i-1 of all states, but of each network layer only the units of block i are new:
-// the activations of earlier blocks are kept, so the K passes cost about one. States beyond what is
-// kept are computed anew for each block.
+// Block i needs z_i-1, which is a sum over all states: K passes over the states. In pass i only the
+// units of block i are new in each layer, so the activations of earlier blocks are kept and the K
+// passes cost about as much as one. States beyond KEEP are computed anew in each pass.
 
 #include <math.h>
 #include <stdlib.h>
@@ -12,27 +12,28 @@
 
 #include "agent/agent.h"
 
-#define KEEP 131072  // states whose activations are kept
+#define KEEP 131072  // states whose activations are kept between passes
 
-// the buffers are made at the first call and stay for the next
-typedef struct Prompt {
+// buffers, made at the first call and kept for the next
+typedef struct Encoder {
   bfm_agent *agent;
   int replica;
   int64_t rows;               // states of this call
   const float *obs, *weight;  // of this call, on the host
-  int64_t chunk, kept;        // rows of a chunk; of all rows, those whose activations are kept
-  int apart;                  // from the tape
+  int64_t chunk;              // rows that are computed at once
+  int64_t kept;               // rows whose activations are kept between passes
+  int apart;                  // kept activations have buffers of their own, not the tape's
   Tape tape;                  // of a chunk
-  void *act, *cat, *trunk[NET_MAX_LAYERS];  // what later blocks need of the kept
+  void *act, *cat, *trunk[NET_MAX_LAYERS];  // kept activations, [kept, ·]
   float *states, *w;                        // [kept + chunk, goal], [kept + chunk]
-  float *whole;                             // [chunk, obs] where B sees but some columns, or NULL
+  float *whole;                             // [chunk, obs] if B sees only some columns, else NULL
   float *z_b, *b;                           // [d], [chunk, d]
   double *sum;                              // [d]
   void *memory;
-} Prompt;
+} Encoder;
 
-static void prompt_layout(void *prompt, Arena *arena) {
-  Prompt *p = prompt;
+static void encoder_layout(void *encoder, Arena *arena) {
+  Encoder *p = encoder;
   const bfm_agent *a = p->agent;
   const Net *net = &a->net[NET_B];
   size_t size = type_size(a->ops->type);
@@ -52,8 +53,8 @@ static void prompt_layout(void *prompt, Arena *arena) {
   p->sum = arena_take(arena, a->d * sizeof(double));
 }
 
-// the tape of the chunk that begins at row `at`: with the kept activations, if it is one of those
-static Tape chunk_tape(const Prompt *p, int64_t at) {
+// the tape of the chunk that begins at row `at`; it points to the kept activations, if there are any
+static Tape chunk_tape(const Encoder *p, int64_t at) {
   const Net *net = &p->agent->net[NET_B];
   int64_t hidden = at * net->hidden * type_size(p->agent->ops->type);
   Tape tape = p->tape;
@@ -66,32 +67,32 @@ static Tape chunk_tape(const Prompt *p, int64_t at) {
   return tape;
 }
 
-void agent_free_prompt(bfm_agent *a) {
-  if (!a->prompter) return;
-  if (a->prompter->memory) a->ops->release(a->ops, a->prompter->memory);
-  free(a->prompter);
-  a->prompter = NULL;
+void agent_free_encoder(bfm_agent *a) {
+  if (!a->encoder) return;
+  if (a->encoder->memory) a->ops->release(a->ops, a->encoder->memory);
+  free(a->encoder);
+  a->encoder = NULL;
 }
 
-// buffers for so many rows
+// make the buffers large enough for `rows` states
 static int reserve(bfm_agent *a, int64_t rows) {
   int64_t most = agent_on_cpu(a) ? 2048 : KEEP, chunk = rows < most ? rows : most;
   int64_t kept = a->K == 1 ? 0 : rows < KEEP ? rows : KEEP;
   int apart = a->K > 1 && rows > chunk;
   kept = (kept + chunk - 1) / chunk * chunk;
-  Prompt *p = a->prompter;
+  Encoder *p = a->encoder;
   if (p && p->chunk >= chunk && p->kept >= kept && p->apart >= apart) return BFM_OK;
-  agent_free_prompt(a);
-  p = a->prompter = calloc(1, sizeof *p);
-  if (!p) return bfm_fail(BFM_NO_MEMORY, "out of memory for a prompt");
+  agent_free_encoder(a);
+  p = a->encoder = calloc(1, sizeof *p);
+  if (!p) return bfm_fail(BFM_NO_MEMORY, "no memory for a prompt");
   p->agent = a, p->chunk = chunk, p->kept = kept, p->apart = apart;
-  int status = device_allocate(a->ops, prompt_layout, p, &p->memory);
-  if (status) agent_free_prompt(a);
+  int status = device_allocate(a->ops, encoder_layout, p, &p->memory);
+  if (status) agent_free_encoder(a);
   return status;
 }
 
-// the states of a chunk, as B sees them, and their weights to the device
-static int put_states(Prompt *p, int64_t row, int64_t n, int64_t at) {
+// upload the states of a chunk, as B sees them, and their weights
+static int put_states(Encoder *p, int64_t row, int64_t n, int64_t at) {
   const bfm_agent *a = p->agent;
   Ops *ops = a->ops;
   float *to = p->states + at * a->goal_dim;
@@ -102,8 +103,8 @@ static int put_states(Prompt *p, int64_t row, int64_t n, int64_t at) {
   return BFM_OK;
 }
 
-// z, normalized for B
-static int put_z(Prompt *p, const float *z) {
+// upload z, normalized as B expects it
+static int put_z(Encoder *p, const float *z) {
   const bfm_agent *a = p->agent;
   TRY(a->ops->upload(a->ops, p->z_b, z, a->d * sizeof *z));
   a->ops->residual_norm(
@@ -111,8 +112,8 @@ static int put_z(Prompt *p, const float *z) {
   return BFM_OK;
 }
 
-// blocks first … end-1 of B for the n states at rows at …; B into p->b
-static void run_b(Prompt *p, int64_t at, int64_t n, int64_t first, int64_t end) {
+// p->b = blocks first … end-1 of B for the n states that begin at row `at`
+static void run_b(Encoder *p, int64_t at, int64_t n, int64_t first, int64_t end) {
   bfm_agent *a = p->agent;
   Ops *ops = a->ops;
   Tape tape = chunk_tape(p, at);
@@ -132,7 +133,7 @@ static void run_b(Prompt *p, int64_t at, int64_t n, int64_t first, int64_t end) 
 }
 
 // columns lo … hi-1 of Σ weight·B, given the blocks of z before k
-static int sum_block(Prompt *p, int64_t k, int64_t lo, int64_t hi, double *sum) {
+static int sum_block(Encoder *p, int64_t k, int64_t lo, int64_t hi, double *sum) {
   const bfm_agent *a = p->agent;
   Ops *ops = a->ops;
   ops->zero(ops, p->sum, a->d * sizeof *p->sum);
@@ -149,7 +150,7 @@ static int sum_block(Prompt *p, int64_t k, int64_t lo, int64_t hi, double *sum) 
   return ops->sync(ops);
 }
 
-static int prompt_blocks(Prompt *p, float *z) {
+static int encode_blocks(Encoder *p, float *z) {
   const bfm_agent *a = p->agent;
   double sum[4096];
   memset(z, 0, a->d * sizeof *z);
@@ -164,7 +165,7 @@ static int prompt_blocks(Prompt *p, float *z) {
 
 // ------------------------------- least squares ---------------------------------------------------
 
-// solve A·x = b in place of b by Cholesky, A [n, n] symmetric; nonzero when A is singular
+// solve A·x = b by Cholesky; A [n, n] is symmetric, b becomes x; returns nonzero if A is singular
 static int solve(double *A, double *b, int64_t n) {
   for (int64_t j = 0; j < n; j++) {
     for (int64_t i = j; i < n; i++) {
@@ -185,14 +186,14 @@ static int solve(double *A, double *b, int64_t n) {
   return 0;
 }
 
-// z = (E φφᵀ)⁻¹·z for lap, whose features are nearly orthonormal at best; a trace of a ridge keeps
-// features that the states do not span finite
-static int prompt_least_squares(Prompt *p, float *z) {
+// z = (E φφᵀ)⁻¹·z for lap, whose features are only nearly orthonormal. A small ridge keeps z finite
+// where the states do not span all features.
+static int solve_least_squares(Encoder *p, float *z) {
   bfm_agent *a = p->agent;
   int64_t d = a->d;
   double *gram = calloc(d * d + d, sizeof *gram), *right = gram + d * d;
   float *phi = malloc(p->chunk * d * sizeof *phi);
-  int status = gram && phi ? BFM_OK : bfm_fail(BFM_NO_MEMORY, "out of memory for least squares");
+  int status = gram && phi ? BFM_OK : bfm_fail(BFM_NO_MEMORY, "no memory for least squares");
   for (int64_t row = 0, n; row < p->rows && !status; row += n) {
     n = p->rows - row < p->chunk ? p->rows - row : p->chunk;
     status = put_states(p, row, n, 0);
@@ -213,7 +214,9 @@ static int prompt_least_squares(Prompt *p, float *z) {
       right[j] = z[j];
     }
     if (solve(gram, right, d))
-      status = bfm_fail(BFM_BAD_ARGUMENT, "the features of these states are zero");
+      status =
+          bfm_fail(BFM_BAD_ARGUMENT,
+                   "the features of all these states are zero: no z can be computed from them");
     for (int64_t j = 0; j < d && !status; j++) z[j] = (float)right[j];
   }
   free(gram);
@@ -221,26 +224,26 @@ static int prompt_least_squares(Prompt *p, float *z) {
   return status;
 }
 
-// ------------------------------- prompts ---------------------------------------------------------
+// ------------------------------- from weights to z ---------------------------------------------------------
 
-// the networks see z at the length √d, and a norm whose square is no float32 would make it zero there
+// The networks normalize z to the length √d. A norm whose square overflows float32 would become zero.
 int agent_check_z(const float *z, int64_t d) {
   double square = 0;
   for (int64_t i = 0; i < d; i++) square += (double)z[i] * z[i];
-  if (!(square > 1e36)) return BFM_OK;  // NaN is for others to tell
+  if (!(square > 1e36)) return BFM_OK;  // NaN is reported elsewhere
   return bfm_fail(BFM_BAD_ARGUMENT, "z has the norm %.3g, above 1e18: scale the reward down",
                   sqrt(square));
 }
 
-static int prompt(bfm_agent *a, int replica, int64_t rows, const float *obs, const float *weight,
+static int encode(bfm_agent *a, int replica, int64_t rows, const float *obs, const float *weight,
                   int least_squares, float *z) {
   TRY(agent_check_replica(a, replica));
   TRY(check_finite(obs, rows, a->obs_dim, "obs"));
   TRY(reserve(a, rows));
-  Prompt *p = a->prompter;
+  Encoder *p = a->encoder;
   p->replica = replica, p->rows = rows, p->obs = obs, p->weight = weight;
-  TRY(prompt_blocks(p, z));
-  if (least_squares) TRY(prompt_least_squares(p, z));
+  TRY(encode_blocks(p, z));
+  if (least_squares) TRY(solve_least_squares(p, z));
   return agent_check_z(z, a->d);
 }
 
@@ -249,26 +252,27 @@ bfm_status bfm_agent_prompt_reward(bfm_agent *a, int replica, int64_t rows, cons
   NEED("agent, z", a, z);
   if (softmax < 0 || !isfinite(softmax)) {
     return bfm_fail(BFM_BAD_ARGUMENT,
-                    "softmax must be a temperature above 0, or 0 for none, not %g", softmax);
+                    "softmax must be a temperature above 0, or 0 for plain rewards, not %g",
+                    softmax);
   }
   if (rows < 1)
     return bfm_fail(BFM_BAD_ARGUMENT, "a prompt needs at least one state, not %ld", (long)rows);
   TRY(check_finite(reward, rows, 1, "reward"));
   float *weight = malloc(rows * sizeof *weight);
-  if (!weight) return bfm_fail(BFM_NO_MEMORY, "out of memory for %ld rewards", (long)rows);
+  if (!weight) return bfm_fail(BFM_NO_MEMORY, "no memory for %ld rewards", (long)rows);
   double highest = -INFINITY, largest = 0, sum = 0;
   for (int64_t i = 0; i < rows; i++) {
     highest = fmax(highest, reward[i]);
     largest = fmax(largest, fabs(reward[i]));
   }
-  // only the direction of z counts, and float32 has none for too short a z
+  // only the direction of z matters, and in float32 a z that is too short has none
   double scale = largest > 0 && largest < 1e-6 ? 1 / largest : 1;
   for (int64_t i = 0; i < rows && softmax > 0; i++) sum += exp((reward[i] - highest) / softmax);
   for (int64_t i = 0; i < rows; i++) {
     weight[i] = (float)(softmax > 0 ? exp((reward[i] - highest) / softmax) / sum
                                     : reward[i] * scale / (double)rows);
   }
-  int status = prompt(a, replica, rows, obs, weight, a->laplacian, z);
+  int status = encode(a, replica, rows, obs, weight, a->laplacian, z);
   free(weight);
   return status;
 }
@@ -279,9 +283,9 @@ bfm_status bfm_agent_prompt_states(bfm_agent *a, int replica, int64_t rows, cons
   if (rows < 1)
     return bfm_fail(BFM_BAD_ARGUMENT, "a prompt needs at least one state, not %ld", (long)rows);
   float *weight = malloc(rows * sizeof *weight);
-  if (!weight) return bfm_fail(BFM_NO_MEMORY, "out of memory for %ld states", (long)rows);
+  if (!weight) return bfm_fail(BFM_NO_MEMORY, "no memory for %ld states", (long)rows);
   for (int64_t i = 0; i < rows; i++) weight[i] = (float)(1.0 / rows);
-  int status = prompt(a, replica, rows, obs, weight, 0, z);
+  int status = encode(a, replica, rows, obs, weight, 0, z);
   free(weight);
   return status;
 }
