@@ -112,24 +112,28 @@ class Handle(c_void_p):
   __del__ = free
 
 
-class Batch(ctypes.Structure):
-  """bfm_batch"""
-  _fields_ = [(name, c_void_p)
-              for name in ("obs", "act", "next_obs", "discount", "z", "noise_next", "noise_pi")]
-
-
-class Evaluation(ctypes.Structure):
-  """bfm_evaluation"""
-  Each = ctypes.CFUNCTYPE(c_int, c_void_p, c_int64, c_int64)
-  _fields_ = [("tasks", POINTER(c_char_p)), ("task_count", c_int), ("z", c_void_p),
-              ("episodes", c_int64), ("steps", c_int64), ("es", c_int), ("seed", c_uint64),
-              ("softmax", c_double), ("threads", c_int), ("each", Each), ("context", c_void_p)]
+class Sized(ctypes.Structure):
+  """A struct of bfm.h whose first field is its size."""
 
   def __init__(self, **values):
     for name, kind in self._fields_:
       if kind in INTEGERS and name in values:
         check_integer(values[name], kind)
-    super().__init__(**values)
+    super().__init__(size=ctypes.sizeof(self), **values)
+
+
+class Batch(Sized):
+  """bfm_batch"""
+  _fields_ = [("size", c_size_t), *((name, c_void_p) for name in (
+      "obs", "act", "next_obs", "discount", "z", "noise_next", "noise_pi"))]
+
+
+class Evaluation(Sized):
+  """bfm_evaluation"""
+  Each = ctypes.CFUNCTYPE(c_int, c_void_p, c_int64, c_int64)
+  _fields_ = [("size", c_size_t), ("tasks", POINTER(c_char_p)), ("task_count", c_int), ("z", c_void_p),
+              ("episodes", c_int64), ("steps", c_int64), ("es", c_int), ("seed", c_uint64),
+              ("softmax", c_double), ("threads", c_int), ("each", Each), ("context", c_void_p)]
 
 
 agent, agent_out, floats, rows = c_void_p, POINTER(c_void_p), c_void_p, c_int64
@@ -171,7 +175,7 @@ declare({
     "bfm_agent_prompt_goal": (c_int, agent, c_int, c_char_p, floats, c_char_p, c_size_t),
     "bfm_agent_prompt_state": (c_int, agent, c_int, floats, floats, floats, floats),
     "bfm_agent_prompt_demo": (c_int, agent, c_int, c_char_p, floats),
-    "bfm_agent_prompt_kept": (c_int, agent, c_int, c_char_p, floats),
+    "bfm_agent_prompt_file": (c_int, agent, c_int, c_char_p, floats),
     "bfm_agent_evaluate": (c_int, agent, POINTER(Evaluation), floats),
     "bfm_agent_act": (c_int, agent, c_int, rows, floats, floats, c_int, c_uint64, c_uint64, floats),
     "bfm_agent_save_model": (c_int, agent, c_int, c_char_p),

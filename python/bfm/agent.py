@@ -238,7 +238,7 @@ class Agent:
       check(lib.bfm_agent_prompt_reward(self._handle, replica, len(obs), pointer(obs),
                                         pointer(reward), softmax, pointer(z)))
     elif kept is not None:
-      check(lib.bfm_agent_prompt_kept(self._handle, replica, path_bytes(kept), pointer(z)))
+      check(lib.bfm_agent_prompt_file(self._handle, replica, path_bytes(kept), pointer(z)))
     elif isinstance(goal, str):
       check(lib.bfm_agent_prompt_goal(self._handle, replica, goal.encode(), pointer(z), None, 0))
     elif isinstance(goal, dict):

@@ -8,18 +8,18 @@ import ctypes
 import functools
 import importlib
 import os
-from ctypes import POINTER, c_char_p, c_double, c_int, c_int64, c_uint64, c_void_p
+from ctypes import POINTER, c_char_p, c_double, c_int, c_int64, c_size_t, c_uint64, c_void_p
 
 import numpy as np
 
-from ._lib import ArgumentError, Handle, array, check, declare, lib, pointer
+from ._lib import ArgumentError, Handle, Sized, array, check, declare, lib, pointer
 
 TERMINATED, TIME, DIVERGED = 1, 2, 4  # bits of Env.ended
 
 
-class Sizes(ctypes.Structure):
+class Sizes(Sized):
   """bfm_env_sizes"""
-  _fields_ = [*((name, c_int) for name in ("count", "obs_dim", "act_dim", "nq", "nv", "na",
+  _fields_ = [("size", c_size_t), *((name, c_int) for name in ("count", "obs_dim", "act_dim", "nq", "nv", "na",
                                            "episode_steps")), ("control_dt", c_double)]
 
 
@@ -36,16 +36,16 @@ declare({
     "bfm_env_reset": (c_int, env, c_void_p),
     "bfm_env_step": (c_int, env, numbers),
     "bfm_env_obs": (None, env, numbers),
-    "bfm_env_ended": (None, env, c_void_p),
+    "bfm_env_end_reasons": (None, env, c_void_p),
     "bfm_env_diverged": (c_int64, env),
     "bfm_env_set_state": (c_int, env, numbers, numbers, numbers),
     "bfm_env_state": (None, env, numbers, numbers, numbers),
     "bfm_env_reward": (c_int, env, c_char_p, numbers),
     "bfm_env_names": (None, env, EachName, c_void_p),
     "bfm_domain_name": (c_char_p, c_int, POINTER(c_char_p)),
-    "bfm_task_name": (c_char_p, c_char_p, c_int, POINTER(c_char_p), POINTER(c_char_p)),
-    "bfm_pictures": (c_int, c_char_p, c_int64, numbers, c_int, c_int, c_int, c_char_p),
-    "bfm_rewards": (c_int, c_char_p, c_char_p, c_int64, numbers, numbers, numbers, c_int, numbers),
+    "bfm_domain_task": (c_char_p, c_char_p, c_int, POINTER(c_char_p), POINTER(c_char_p)),
+    "bfm_domain_render": (c_int, c_char_p, c_int64, numbers, c_int, c_int, c_int, c_char_p),
+    "bfm_domain_rewards": (c_int, c_char_p, c_char_p, c_int64, numbers, numbers, numbers, c_int, numbers),
 })
 
 
@@ -61,7 +61,7 @@ def tasks(domain):
   """{name: expression} of a domain's tasks; None where the reward is not one of states."""
   result = {}
   expression = c_char_p()
-  while name := lib.bfm_task_name(domain.encode(), len(result), None, ctypes.byref(expression)):
+  while name := lib.bfm_domain_task(domain.encode(), len(result), None, ctypes.byref(expression)):
     result[name.decode()] = expression.value.decode() if expression.value else None
   return result
 
@@ -171,7 +171,7 @@ class Env:
   def ended(self):
     """Why episodes are over: bits TERMINATED, TIME, DIVERGED; 0 where they go on."""
     ended = np.empty(self.num_envs, np.uint8)
-    lib.bfm_env_ended(self._handle, pointer(ended))
+    lib.bfm_env_end_reasons(self._handle, pointer(ended))
     return ended
 
   @property
@@ -225,7 +225,7 @@ def rewards(domain, task, qpos, qvel=None, act=None, threads=0):
   if act is not None:
     act = array(act, (count, sizes.na), "act", np.float64)
   out = np.empty(count)
-  check(lib.bfm_rewards(domain.encode(), task.encode(), count, pointer(qpos), pointer(qvel),
+  check(lib.bfm_domain_rewards(domain.encode(), task.encode(), count, pointer(qpos), pointer(qvel),
                         pointer(act), threads, pointer(out)))
   return out
 
@@ -233,7 +233,7 @@ def rewards(domain, task, qpos, qvel=None, act=None, threads=0):
 def pictures(domain, qpos, path, columns=8, width=320, height=240):
   """Draw states into one PNG file, so many columns side by side: a film strip, or one picture."""
   qpos = array(np.atleast_2d(qpos), ("n", sizes_of(domain).nq), "qpos", np.float64)
-  check(lib.bfm_pictures(domain.encode(), len(qpos), pointer(qpos), columns, width, height,
+  check(lib.bfm_domain_render(domain.encode(), len(qpos), pointer(qpos), columns, width, height,
                          os.fsencode(path)))
 
 

@@ -4,24 +4,24 @@ T explorers, one a task, learn side by side, each from E environments of its own
 for environments, [T, N, .] for batches. Options: hidden, batch, nstep, gamma, lr, ...
 """
 import ctypes
-from ctypes import POINTER, c_char_p, c_int, c_int64, c_uint64, c_void_p
+from ctypes import POINTER, c_char_p, c_int, c_int64, c_size_t, c_uint64, c_void_p
 
 import numpy as np
 
-from ._lib import ArgumentError, Handle, array, check, declare, lib, pointer
+from ._lib import ArgumentError, Handle, Sized, array, check, declare, lib, pointer
 from .agent import options_json, path_bytes
 
 
-class Sizes(ctypes.Structure):
+class Sizes(Sized):
   """bfm_explorer_sizes"""
-  _fields_ = ([(name, c_int64) for name in ("obs_dim", "act_dim", "batch")] +
+  _fields_ = ([("size", c_size_t)] + [(name, c_int64) for name in ("obs_dim", "act_dim", "batch")] +
               [(name, c_int) for name in ("tasks", "envs")])
 
 
-class Batch(ctypes.Structure):
+class Batch(Sized):
   """bfm_explorer_batch"""
-  _fields_ = [(name, c_void_p)
-              for name in ("obs", "act", "reward", "discount", "next_obs", "noise")]
+  _fields_ = [("size", c_size_t), *((name, c_void_p) for name in (
+      "obs", "act", "reward", "discount", "next_obs", "noise"))]
 
 
 handle, handle_out, floats = c_void_p, POINTER(c_void_p), c_void_p
@@ -71,7 +71,7 @@ class Explorer:
     self._handle = made
     sizes = Sizes()
     lib.bfm_explorer_get_sizes(made, ctypes.byref(sizes))
-    for name, _ in Sizes._fields_:
+    for name, _ in Sizes._fields_[1:]:
       setattr(self, name, getattr(sizes, name))
     self._losses = [lib.bfm_explorer_loss_name(made, i).decode()
                     for i in range(lib.bfm_explorer_loss_count(made))]

@@ -247,6 +247,26 @@ int bfm_agent_replicas(const bfm_agent *a) { return a->R; }
 int64_t bfm_agent_step(const bfm_agent *a) { return a->step; }
 const char *bfm_agent_env(const bfm_agent *a) { return a->prompt.env; }
 int64_t bfm_agent_prompt_count(const bfm_agent *a) { return a->prompt.count; }
+const float *bfm_agent_prompt_obs(const bfm_agent *a) { return a->prompt.obs; }
+
+// a table of the prompt states and how many columns it has
+static const double *table(const double *values, int64_t has, int64_t *columns) {
+  if (columns) *columns = has;
+  return has ? values : NULL;
+}
+
+const double *bfm_agent_prompt_qpos(const bfm_agent *a, int64_t *nq) {
+  return table(a->prompt.qpos, a->prompt.nq, nq);
+}
+
+const double *bfm_agent_prompt_qvel(const bfm_agent *a, int64_t *nv) {
+  return table(a->prompt.qvel, a->prompt.nv, nv);
+}
+
+const double *bfm_agent_prompt_act(const bfm_agent *a, int64_t *na) {
+  return table(a->prompt.act, a->prompt.na, na);
+}
+
 char *bfm_agent_options(const bfm_agent *a) { return options_to_json(agent_options, &a->config); }
 int bfm_agent_loss_count(const bfm_agent *a) { return a->loss_count; }
 

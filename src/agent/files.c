@@ -167,7 +167,7 @@ static int copy_prompt(bfm_agent *to, const bfm_agent *from, int64_t count) {
   return status;
 }
 
-bfm_status bfm_agent_export(bfm_agent *a, int replica, const char *path, int members, int half,
+bfm_status bfm_agent_export(bfm_agent *a, int replica, const char *path, int members, int bfloat16,
                             int64_t prompt_states) {
   NEED("agent", a);
   TRY(agent_check_replica(a, replica));
@@ -190,7 +190,7 @@ bfm_status bfm_agent_export(bfm_agent *a, int replica, const char *path, int mem
   if (!status) {
     fit = fit && fit_f32(p->qpos, p->count * p->nq) && fit_f32(p->qvel, p->count * p->nv) &&
           fit_f32(p->act, p->count * p->na);
-    status = save_model(slim, 0, half || fit, path);
+    status = save_model(slim, 0, bfloat16 || fit, path);
   }
   bfm_agent_free(slim);
   return status;

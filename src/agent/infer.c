@@ -69,6 +69,18 @@ static int put(bfm_agent *a, float *to, const float *from, int64_t row, int64_t 
   return a->ops->upload(a->ops, to, from + row * cols, rows * cols * sizeof *to);
 }
 
+// the z of n rows: rows `row` … of z, or, when z is shared, its only row for all of them
+static int put_z(bfm_agent *a, const float *z, int shared, int64_t row, int64_t n) {
+  Ops *ops = a->ops;
+  float *to = a->infer->z;
+  TRY(put(a, to, z, shared ? 0 : row, shared ? 1 : n, a->d, "z"));
+  for (int64_t have = 1, more; shared && have < n; have += more) {
+    more = have < n - have ? have : n - have;
+    ops->copy(ops, to + have * a->d, to, more * a->d * sizeof *to);
+  }
+  return BFM_OK;
+}
+
 // input `which` = [x (x_rows rows of it, again and again), y]
 static void pack(bfm_agent *a, int net, const Tape *tape, int which, const float *x, int64_t x_cols,
                  int64_t x_rows, const float *y, int64_t y_cols, int64_t rows) {
@@ -102,8 +114,8 @@ static void run_pi(bfm_agent *a, int replica, int64_t rows) {
                                                 .act_dim = a->act_dim, .ld = x->pi.ld_out});
 }
 
-bfm_status bfm_agent_F(bfm_agent *a, int replica, int64_t rows, const float *obs, const float *act,
-                       const float *z, float *out) {
+static int forward(bfm_agent *a, int replica, int64_t rows, const float *obs, const float *act,
+                   const float *z, int shared, float *out) {
   NEED("agent, out", a, out);
   TRY(check(a, replica, rows));
   TRY(reserve(a, rows, 1));
@@ -112,7 +124,7 @@ bfm_status bfm_agent_F(bfm_agent *a, int replica, int64_t rows, const float *obs
     n = rows - row < x->rows ? rows - row : x->rows;
     TRY(put(a, x->obs, obs, row, n, a->obs_dim, "obs"));
     TRY(put(a, x->act, act, row, n, a->act_dim, "act"));
-    TRY(put(a, x->z, z, row, n, a->d, "z"));
+    TRY(put_z(a, z, shared, row, n));
     normalize(a, x->z, n);
     run_f(a, replica, x->act, n, 1);
     for (int m = 0; m < a->M; m++) {
@@ -123,8 +135,18 @@ bfm_status bfm_agent_F(bfm_agent *a, int replica, int64_t rows, const float *obs
   return a->ops->sync(a->ops);
 }
 
-bfm_status bfm_agent_B(bfm_agent *a, int replica, int64_t rows, const float *obs, const float *z,
-                       float *out) {
+bfm_status bfm_agent_F(bfm_agent *a, int replica, int64_t rows, const float *obs, const float *act,
+                       const float *z, float *out) {
+  return forward(a, replica, rows, obs, act, z, 0, out);
+}
+
+bfm_status bfm_agent_F_one_z(bfm_agent *a, int replica, int64_t rows, const float *obs,
+                             const float *act, const float *z, float *out) {
+  return forward(a, replica, rows, obs, act, z, 1, out);
+}
+
+static int backward(bfm_agent *a, int replica, int64_t rows, const float *obs, const float *z,
+                    int shared, float *out) {
   NEED("agent, out", a, out);
   Ops *ops = a->ops;
   TRY(check(a, replica, rows));
@@ -136,7 +158,7 @@ bfm_status bfm_agent_B(bfm_agent *a, int replica, int64_t rows, const float *obs
     TRY(put(a, x->obs, obs, row, n, a->obs_dim, "obs"));
     agent_select_goal(a, x->goal, x->obs, n);
     if (a->K > 1) {
-      TRY(put(a, x->z, z, row, n, a->d, "z"));
+      TRY(put_z(a, z, shared, row, n));
       ops->residual_norm(
           ops, &(ResidualNorm){.y = x->z_b, .z = x->z, .rows = n, .d = a->d, .blocks = a->K});
     }
@@ -154,10 +176,14 @@ bfm_status bfm_agent_B(bfm_agent *a, int replica, int64_t rows, const float *obs
   return ops->sync(ops);
 }
 
-bfm_status bfm_agent_pi(bfm_agent *a, int replica, int64_t rows, const float *obs, const float *z,
-                        float *out) {
-  NEED("agent, out", a, out);
-  return bfm_agent_act(a, replica, rows, obs, z, 0, 0, 0, out);
+bfm_status bfm_agent_B(bfm_agent *a, int replica, int64_t rows, const float *obs, const float *z,
+                       float *out) {
+  return backward(a, replica, rows, obs, z, 0, out);
+}
+
+bfm_status bfm_agent_B_one_z(bfm_agent *a, int replica, int64_t rows, const float *obs,
+                             const float *z, float *out) {
+  return backward(a, replica, rows, obs, z, 1, out);
 }
 
 // ------------------------------- acting ----------------------------------------------------------
@@ -178,9 +204,8 @@ static void best_of(bfm_agent *a, int replica, int64_t n, int64_t samples, uint6
                               .q_stride = n * samples});
 }
 
-bfm_status bfm_agent_act(bfm_agent *a, int replica, int64_t rows, const float *obs, const float *z,
-                         int es, uint64_t seed, uint64_t step, float *act) {
-  NEED("agent, act", a, act);
+static int choose_actions(bfm_agent *a, int replica, int64_t rows, const float *obs, const float *z,
+                          int shared, int es, uint64_t seed, uint64_t step, float *act) {
   TRY(check(a, replica, rows));
   if (es < 0 || es > 4096) return bfm_fail(BFM_BAD_ARGUMENT, "es must be 0 to 4096, not %d", es);
   int64_t each = es ? es : 1;
@@ -190,7 +215,7 @@ bfm_status bfm_agent_act(bfm_agent *a, int replica, int64_t rows, const float *o
   for (int64_t row = 0, n; row < rows; row += n) {
     n = rows - row < most ? rows - row : most;
     TRY(put(a, x->obs, obs, row, n, a->obs_dim, "obs"));
-    TRY(put(a, x->z, z, row, n, a->d, "z"));
+    TRY(put_z(a, z, shared, row, n));
     normalize(a, x->z, n);
     run_pi(a, replica, n);
     if (es) best_of(a, replica, n, es, seed, step, row);
@@ -198,4 +223,28 @@ bfm_status bfm_agent_act(bfm_agent *a, int replica, int64_t rows, const float *o
                          n * a->act_dim * sizeof *act));
   }
   return a->ops->sync(a->ops);
+}
+
+bfm_status bfm_agent_act(bfm_agent *a, int replica, int64_t rows, const float *obs, const float *z,
+                         int es, uint64_t seed, uint64_t step, float *act) {
+  NEED("agent, act", a, act);
+  return choose_actions(a, replica, rows, obs, z, 0, es, seed, step, act);
+}
+
+bfm_status bfm_agent_act_one_z(bfm_agent *a, int replica, int64_t rows, const float *obs,
+                               const float *z, int es, uint64_t seed, uint64_t step, float *act) {
+  NEED("agent, act", a, act);
+  return choose_actions(a, replica, rows, obs, z, 1, es, seed, step, act);
+}
+
+bfm_status bfm_agent_pi(bfm_agent *a, int replica, int64_t rows, const float *obs, const float *z,
+                        float *out) {
+  NEED("agent, out", a, out);
+  return choose_actions(a, replica, rows, obs, z, 0, 0, 0, 0, out);
+}
+
+bfm_status bfm_agent_pi_one_z(bfm_agent *a, int replica, int64_t rows, const float *obs,
+                              const float *z, float *out) {
+  NEED("agent, out", a, out);
+  return choose_actions(a, replica, rows, obs, z, 1, 0, 0, 0, out);
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "agent/agent.h"
+#include "core/sized.h"
 
 // lane i of a step has lane i + SIDE beside it: one input branch beside the other, the gradients of
 // the weights beside the chain of gradients through the layers
@@ -276,10 +277,14 @@ static int upload(bfm_agent *a, float *to, const float *from, int64_t cols, cons
   return a->ops->upload(a->ops, to, from, rows * cols * sizeof *to);
 }
 
-bfm_status bfm_agent_update(bfm_agent *a, const bfm_batch *batch, float *losses) {
+bfm_status bfm_agent_update(bfm_agent *a, const bfm_batch *given, float *losses) {
   NEED("agent", a);
   Ops *ops = a->ops;
-  if (!batch || !batch->obs || !batch->act || !batch->next_obs) {
+  bfm_batch own = {0}, *batch = &own;
+  if (given) {
+    TRY(sized_read(&own, sizeof own, given, SIZE_TO(bfm_batch, noise_pi), "bfm_batch"));
+  }
+  if (!batch->obs || !batch->act || !batch->next_obs) {
     return bfm_fail(BFM_BAD_ARGUMENT, "a batch needs obs, act and next_obs");
   }
   TRY(agent_ready(a));

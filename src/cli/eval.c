@@ -59,7 +59,7 @@ static int read_z(const Evaluation *e, bfm_agent *agent, float **z) {
   int64_t d = bfm_agent_d(agent);
   *z = calloc(e->judge.tasks.count, d * sizeof **z);
   if (!*z) return bfm_fail(BFM_NO_MEMORY, "no memory for z");
-  TRY(bfm_agent_prompt_kept(agent, 0, e->z, *z));
+  TRY(bfm_agent_prompt_file(agent, 0, e->z, *z));
   for (int t = 1; t < e->judge.tasks.count; t++) memcpy(*z + t * d, *z, d * sizeof **z);
   return BFM_OK;
 }

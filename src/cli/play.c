@@ -112,7 +112,7 @@ static int simulate(Episode *e, int64_t steps) {
   const PlayOptions *o = &e->arguments->options;
   uint8_t ended = 0;
   TRY(note_state(e));
-  for (int64_t step = 0; step < steps && !(ended & ~BFM_ENDED_TIME); step++) {
+  for (int64_t step = 0; step < steps && !(ended & ~BFM_END_TIME_LIMIT); step++) {
     if (cli_stop) {
       return bfm_fail(BFM_INTERRUPTED, "stopped at step %ld of %ld", (long)step, (long)steps);
     }
@@ -122,8 +122,8 @@ static int simulate(Episode *e, int64_t steps) {
                      e->act));
     for (int i = 0; i < e->sizes.act_dim; i++) e->wide[i] = e->act[i];
     TRY(bfm_env_step(e->env, e->wide));
-    bfm_env_ended(e->env, &ended);
-    if (!(ended & BFM_ENDED_DIVERGED)) TRY(note_state(e));
+    bfm_env_end_reasons(e->env, &ended);
+    if (!(ended & BFM_END_DIVERGED)) TRY(note_state(e));
     progress_update(&e->progress, step + 1, NULL);
   }
   return BFM_OK;

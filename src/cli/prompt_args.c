@@ -175,7 +175,7 @@ int prompt_args_z(const PromptArgs *ask, bfm_agent *agent, float *z, char *said,
                     "goal \"%s\" is neither a file nor a list such as torso.z = 1.3, speed = 0",
                     ask->goal);
   }
-  if (ask->z) return bfm_agent_prompt_kept(agent, 0, ask->z, z);
+  if (ask->z) return bfm_agent_prompt_file(agent, 0, ask->z, z);
   cJSON *json;
   TRY(json_read(&json, ask->goal));
   int status = file_goal(json, ask->goal, agent, z);

@@ -23,7 +23,7 @@ static void stagger(Collection *c) {
   if (!c->crew.learner || done >= length) return;
   for (int i = 0; i < c->n; i++) {
     int64_t turn = length - i % c->crew.envs * length / c->crew.envs;
-    if (done == turn && !c->moment.ended[i]) c->moment.ended[i] = BFM_ENDED_TIME;
+    if (done == turn && !c->moment.ended[i]) c->moment.ended[i] = BFM_END_TIME_LIMIT;
   }
 }
 
@@ -37,7 +37,7 @@ static int has_room(const Collection *c, int agent) {
 static int put_row(Collection *c, int i, int64_t number, double now) {
   int agent = i / c->crew.envs;
   // a diverged step has no successor state: the episode ends with the row before
-  if (c->moment.ended[i] == BFM_ENDED_DIVERGED || !has_room(c, agent)) return BFM_OK;
+  if (c->moment.ended[i] == BFM_END_DIVERGED || !has_room(c, agent)) return BFM_OK;
   Label label = {agent, c->crew.task_numbers[agent], number};
   c->rows++;
   c->rows_of[agent]++;
@@ -51,7 +51,7 @@ static int step(Collection *c) {
   TRY(crew_learn(&c->crew, c->at));
   TRY(crew_simulate(&c->crew, c->env, m->actions, m->rewards));
   bfm_env_obs(c->env, m->next_obs);
-  bfm_env_ended(c->env, m->ended);
+  bfm_env_end_reasons(c->env, m->ended);
   stagger(c);
 
   double now = seconds_now();

@@ -218,7 +218,7 @@ static int read_policy(Crew *c, int t, const char *path) {
   int status = bfm_explorer_load(&c->policies[t], path, c->envs, given);
   free(given);
   TRY(status);
-  if (bfm_explorer_row(c->policies[t]) == row_size(c)) return BFM_OK;
+  if (bfm_explorer_row_size(c->policies[t]) == row_size(c)) return BFM_OK;
   return bfm_fail(BFM_BAD_ARGUMENT, "%s is a policy of another domain than %s", path, c->env_name);
 }
 
@@ -269,7 +269,7 @@ static int check_names(const Crew *c, const char *state) {
 }
 
 static int check_sizes(const Crew *c, const char *state) {
-  bfm_explorer_sizes has;
+  bfm_explorer_sizes has = {.size = sizeof has};
   bfm_explorer_get_sizes(c->learner, &has);
   int same = has.obs_dim == c->sizes.obs_dim && has.act_dim == c->sizes.act_dim;
   if (same && has.tasks == c->agents) return BFM_OK;
@@ -369,7 +369,7 @@ int crew_rewards(const Crew *c, bfm_env *env, double *rewards) {
   for (int t = 0; t < c->agents; t++) tasks[t] = c->tasks[t];
   if (!**tasks) return BFM_OK;
   TRY(bfm_env_group_rewards(env, tasks, c->agents, rewards));
-  bfm_env_sizes sizes;
+  bfm_env_sizes sizes = {.size = sizeof sizes};
   bfm_env_get_sizes(env, &sizes);
   for (int i = 0; i < sizes.count; i++) {
     if (isfinite((float)rewards[i])) continue;
@@ -423,9 +423,9 @@ int crew_add(Crew *c, const Moment *m) {
   for (int64_t i = 0; i < c->sizes.count; i++) {
     float *row = c->rows + i * size;
     row[size - 1] = 1;
-    if (m->ended[i] == BFM_ENDED_DIVERGED) continue;
+    if (m->ended[i] == BFM_END_DIVERGED) continue;
     for (int64_t k = 0; k < o; k++) next[k] = (float)m->next_obs[i * o + k];
-    float discount = m->ended[i] & BFM_ENDED_TERMINATED ? 0 : 1;
+    float discount = m->ended[i] & BFM_END_TERMINATED ? 0 : 1;
     put_row(row, o, a, c->obs + i * o, c->act + i * a, (float)m->rewards[i], discount, next,
             m->ended[i] != 0);
   }

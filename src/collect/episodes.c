@@ -149,8 +149,8 @@ int episodes_put(Episodes *e, Writer *writer, const Moment *m, int i, Label labe
   put_doubles(e, QPOS, i, m->qpos, s->nq);
   put_doubles(e, QVEL, i, m->qvel, s->nv);
   if (s->na) put_doubles(e, ACT_STATE, i, m->act_state, s->na);
-  *(int8_t *)slot(e, TERMINAL, i) = (m->ended[i] & BFM_ENDED_TERMINATED) != 0;
-  *(int8_t *)slot(e, TIMEOUT, i) = m->ended[i] == BFM_ENDED_TIME;
+  *(int8_t *)slot(e, TERMINAL, i) = (m->ended[i] & BFM_END_TERMINATED) != 0;
+  *(int8_t *)slot(e, TIMEOUT, i) = m->ended[i] == BFM_END_TIME_LIMIT;
   *(int32_t *)slot(e, SOURCE, i) = label.source;
   *(int32_t *)slot(e, TASK, i) = label.task;
   *(int64_t *)slot(e, STEP, i) = label.step;

@@ -13,7 +13,7 @@
 // one control step of n environments, arrays [n, ·]; qpos, qvel and act_state belong to obs
 typedef struct {
   double *obs, *actions, *rewards, *next_obs, *qpos, *qvel, *act_state;
-  uint8_t *ended;  // bfm_ended bits
+  uint8_t *ended;  // bfm_env_end bits
 } Moment;
 
 int moment_new(Moment *moment, const bfm_env_sizes *sizes);

@@ -36,7 +36,7 @@ static char *print_and_delete(cJSON *value) {
 static char *task_names(const char *env) {
   cJSON *names = cJSON_CreateArray();
   const char *name;
-  for (int i = 0; (name = bfm_task_name(env, i, NULL, NULL)); i++) {
+  for (int i = 0; (name = bfm_domain_task(env, i, NULL, NULL)); i++) {
     cJSON_AddItemToArray(names, cJSON_CreateString(name));
   }
   return print_and_delete(names);

@@ -72,7 +72,7 @@ int stage_evaluate(Stage *s, Crew *crew, int64_t at, const volatile sig_atomic_t
     if (stop && *stop) return BFM_OK;
     TRY(act(s, crew, at));
     TRY(crew_simulate(crew, s->env, s->actions, s->rewards));
-    bfm_env_ended(s->env, s->ended);
+    bfm_env_end_reasons(s->env, s->ended);
     for (int i = 0; i < rows; i++) {
       if (s->over[i]) continue;
       sums[i / s->K] += s->rewards[i];

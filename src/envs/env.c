@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "bfm.h"
+#include "core/sized.h"
 #include "core/threads.h"
 #include "envs/bulk.h"
 #include "envs/quantities.h"
@@ -93,7 +94,7 @@ void bfm_env_free(bfm_env *env) {
 void bfm_env_get_sizes(const bfm_env *env, bfm_env_sizes *sizes) {
   const mjModel *model = env->world->model;
   const Domain *domain = env->world->domain;
-  *sizes = (bfm_env_sizes){
+  bfm_env_sizes own = {
       .count = env->n,
       .obs_dim = domain->obs_dim,
       .act_dim = model->nu,
@@ -103,6 +104,7 @@ void bfm_env_get_sizes(const bfm_env *env, bfm_env_sizes *sizes) {
       .episode_steps = domain->episode_steps,
       .control_dt = domain->substeps * model->opt.timestep,
   };
+  sized_write(sizes, SIZE_TO(bfm_env_sizes, control_dt), &own, sizeof own);
 }
 
 void bfm_env_action_range(const bfm_env *env, double *low, double *high) {
@@ -243,7 +245,7 @@ void bfm_env_obs(const bfm_env *env, double *obs) {
   memcpy(obs, sim_obs(env->sim), count * sizeof *obs);
 }
 
-void bfm_env_ended(const bfm_env *env, uint8_t *ended) {
+void bfm_env_end_reasons(const bfm_env *env, uint8_t *ended) {
   memcpy(ended, sim_ended(env->sim), env->n * sizeof *ended);
 }
 
@@ -281,8 +283,8 @@ bfm_status bfm_env_reward(bfm_env *env, const char *task, double *rewards) {
   return bfm_env_group_rewards(env, &task, 1, rewards);
 }
 
-bfm_status bfm_rewards(const char *name, const char *text, int64_t count, const double *qpos,
-                       const double *qvel, const double *act, int threads, double *rewards) {
+bfm_status bfm_domain_rewards(const char *name, const char *text, int64_t count, const double *qpos,
+                              const double *qvel, const double *act, int threads, double *rewards) {
   NEED("task", text);
   if (count) NEED("qpos, rewards", qpos, rewards);
   const Domain *domain;
@@ -314,15 +316,15 @@ const char *bfm_domain_name(int index, const char **help) {
   return domain ? domain->name : NULL;
 }
 
-const char *bfm_task_name(const char *domain, int index, const char **help,
-                          const char **expression) {
+const char *bfm_domain_task(const char *domain, int index, const char **help,
+                            const char **expression) {
   const Task *task = task_at(domain, index);
   if (task && help) *help = task->help;
   if (task && expression) *expression = task->expression;
   return task ? task->name : NULL;
 }
 
-void bfm_env_names(const bfm_env *env, bfm_each_name *each, void *context) {
+void bfm_env_names(const bfm_env *env, bfm_env_name_callback *each, void *context) {
   for (const Alias *alias = env->world->domain->aliases; alias && alias->name; alias++) {
     each(context, "alias", alias->name, alias->help);
   }

@@ -20,7 +20,7 @@ struct Sim {
   int *steps;         // [n] control steps of this episode
   uint8_t *stepped;   // [n] whether the present state came from a step that began at before
   uint8_t *first;     // [n] whether that step was the first from a state that was set or drawn
-  uint8_t *ended;     // [n] bfm_ended bits
+  uint8_t *ended;     // [n] bfm_env_end bits
   double *obs;        // [n, obs_dim]
   double *before;     // [n, nstate] where the last step began
   int *ids;           // [n] scratch: the simulations of a call
@@ -179,7 +179,7 @@ static void step_one(const mjModel *model, mjData *data, int i, void *context) {
 
   if (has_warning(data) || !all_finite(obs, domain->obs_dim)) {
     mj_setState(model, data, before_of(sim, i), mjSTATE_INTEGRATION);
-    sim->ended[i] = BFM_ENDED_DIVERGED;
+    sim->ended[i] = BFM_END_DIVERGED;
     sim->stepped[i] = 0;
     return;
   }
@@ -188,9 +188,8 @@ static void step_one(const mjModel *model, mjData *data, int i, void *context) {
   sim->steps[i]++;
   sim->first[i] = !sim->stepped[i];
   sim->stepped[i] = 1;
-  sim->ended[i] =
-      (domain->terminated && domain->terminated(world, data) ? BFM_ENDED_TERMINATED : 0) |
-      (sim->steps[i] >= domain->episode_steps ? BFM_ENDED_TIME : 0);
+  sim->ended[i] = (domain->terminated && domain->terminated(world, data) ? BFM_END_TERMINATED : 0) |
+                  (sim->steps[i] >= domain->episode_steps ? BFM_END_TIME_LIMIT : 0);
   if (sim->read) sim->read(world, data, i, before_of(sim, i) + sim->qpos_at, sim->context);
 }
 
@@ -305,11 +304,11 @@ int sim_step(Sim *sim, const double *actions, SimRead read, void *context) {
   if (mjb_apply(sim->batch, NULL, sim->n, step_one, sim, 1)) {
     for (int i = 0; i < sim->n; i++) {
       if (!mjb_status(sim->batch)[i]) continue;
-      sim->ended[i] = BFM_ENDED_DIVERGED;
+      sim->ended[i] = BFM_END_DIVERGED;
       sim->stepped[i] = 0;
     }
   }
-  for (int i = 0; i < sim->n; i++) sim->diverged += sim->ended[i] == BFM_ENDED_DIVERGED;
+  for (int i = 0; i < sim->n; i++) sim->diverged += sim->ended[i] == BFM_END_DIVERGED;
   return BFM_OK;
 }
 

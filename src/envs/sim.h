@@ -33,12 +33,12 @@ void sim_state(Sim *sim, double *qpos, double *qvel, double *act);
 typedef void (*SimRead)(const World *world, mjData *data, int i, const double *qpos, void *context);
 
 // one control step of all; actions [n, act_dim] must be finite and are clipped to their ranges.
-// A simulation that diverges keeps the state it had before the step, and BFM_ENDED_DIVERGED is set.
+// A simulation that diverges keeps the state it had before the step, and BFM_END_DIVERGED is set.
 // read (may be NULL) is called on those that did not, with the new state at hand.
 int sim_step(Sim *sim, const double *actions, SimRead read, void *context);
 
 const double *sim_obs(const Sim *sim);     // [n, obs_dim] of the present states
-const uint8_t *sim_ended(const Sim *sim);  // [n] of bfm_ended bits, of the last step or reset
+const uint8_t *sim_ended(const Sim *sim);  // [n] of bfm_env_end bits, of the last step or reset
 int64_t sim_diverged(const Sim *sim);      // how often simulations diverged so far
 
 // call read on every simulation. What data then holds: the state alone, or all that dm_control's

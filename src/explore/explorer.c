@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/sized.h"
+
 // ------------------------------- options ---------------------------------------------------------
 
 #define AT(field) offsetof(ExplorerOptions, field)
@@ -269,13 +271,14 @@ void bfm_explorer_free(bfm_explorer *e) {
 // ------------------------------- looking inside --------------------------------------------------
 
 const ExplorerOptions *explorer_options_of(const bfm_explorer *e) { return &e->options; }
-int64_t bfm_explorer_row(const bfm_explorer *e) { return e->row; }
+int64_t bfm_explorer_row_size(const bfm_explorer *e) { return e->row; }
 int64_t bfm_explorer_step(const bfm_explorer *e) { return e->step; }
 int bfm_explorer_tensor_count(const bfm_explorer *e) { return e->params.tensor_count; }
 
 void bfm_explorer_get_sizes(const bfm_explorer *e, bfm_explorer_sizes *sizes) {
-  *sizes = (bfm_explorer_sizes){.obs_dim = e->obs_dim, .act_dim = e->act_dim, .batch = e->N,
-                                .tasks = e->T, .envs = e->E};
+  bfm_explorer_sizes own = {.obs_dim = e->obs_dim, .act_dim = e->act_dim, .batch = e->N,
+                            .tasks = e->T, .envs = e->E};
+  sized_write(sizes, SIZE_TO(bfm_explorer_sizes, envs), &own, sizeof own);
 }
 
 bfm_status bfm_explorer_tensor_info(const bfm_explorer *e, int index, const char **name, int *dims,
@@ -407,8 +410,11 @@ static int upload(bfm_explorer *e, float *to, const float *from, int64_t cols, c
   return e->ops->upload(e->ops, to, from, rows * cols * sizeof *to);
 }
 
-bfm_status bfm_explorer_learn(bfm_explorer *e, const bfm_explorer_batch *batch) {
-  NEED("explorer, batch", e, batch);
+bfm_status bfm_explorer_learn(bfm_explorer *e, const bfm_explorer_batch *given) {
+  NEED("explorer, batch", e, given);
+  bfm_explorer_batch own, *batch = &own;
+  TRY(sized_read(&own, sizeof own, given, SIZE_TO(bfm_explorer_batch, noise),
+                 "bfm_explorer_batch"));
   ExplorerBatch *b = &e->batch[e->step % EXPLORER_AHEAD];
   TRY(explorer_ready(e));
   TRY(upload(e, b->obs, batch->obs, e->obs_dim, "obs"));

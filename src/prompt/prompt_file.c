@@ -27,7 +27,7 @@ static int check_maker(bfm_agent *a, int replica, const cJSON *kept, const char 
                   path, model ? model : "one", cJSON_IsString(made) ? made->valuestring : "?", own);
 }
 
-bfm_status bfm_agent_prompt_kept(bfm_agent *a, int replica, const char *path, float *z) {
+bfm_status bfm_agent_prompt_file(bfm_agent *a, int replica, const char *path, float *z) {
   NEED("agent, path, z", a, path, z);
   cJSON *kept;
   int found = 0;

@@ -201,8 +201,8 @@ int render_write_png(const char *path, const uint8_t *rgb, int width, int height
   return status;
 }
 
-bfm_status bfm_pictures(const char *name, int64_t count, const double *qpos, int columns, int width,
-                        int height, const char *path) {
+bfm_status bfm_domain_render(const char *name, int64_t count, const double *qpos, int columns,
+                             int width, int height, const char *path) {
   NEED("qpos", qpos);
   if (count < 1 || columns < 1) {
     return bfm_fail(BFM_BAD_ARGUMENT, "%lld pictures in %d columns", (long long)count, columns);

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "agent/agent.h"
+#include "core/sized.h"
 #include "prompt/prompt.h"
 
 #define DEFAULT_EPISODES 100  // of a task
@@ -175,12 +176,12 @@ static int half_act(Half *h, const Actor *actor, uint64_t seed, uint64_t step) {
 static int half_simulate(Half *h) {
   TRY(bfm_env_step(h->env, h->wide));
   TRY(bfm_env_group_rewards(h->env, h->tasks, h->task_count, h->rewards));
-  bfm_env_ended(h->env, h->ended);
+  bfm_env_end_reasons(h->env, h->ended);
   for (int64_t i = 0; i < h->rows; i++) {
-    h->over[i] |= (h->ended[i] & BFM_ENDED_DIVERGED) != 0;
+    h->over[i] |= (h->ended[i] & BFM_END_DIVERGED) != 0;
     h->live[i] = !h->over[i];
     if (h->live[i]) h->returns[i] += h->rewards[i];
-    h->over[i] |= (h->ended[i] & BFM_ENDED_TERMINATED) != 0;
+    h->over[i] |= (h->ended[i] & BFM_END_TERMINATED) != 0;
   }
   half_observe(h);
   return BFM_OK;
@@ -379,7 +380,9 @@ int evaluate_bias(bfm_agent *agent, const bfm_evaluation *given, double *returns
 
 bfm_status bfm_agent_evaluate(bfm_agent *agent, const bfm_evaluation *plan, double *returns) {
   NEED("agent, evaluation, returns", agent, plan, returns);
-  return evaluate_bias(agent, plan, returns, NULL);
+  bfm_evaluation own;
+  TRY(sized_read(&own, sizeof own, plan, SIZE_TO(bfm_evaluation, context), "bfm_evaluation"));
+  return evaluate_bias(agent, &own, returns, NULL);
 }
 
 static int random_act(void *context, int replica, int64_t rows, const float *obs, const float *z,
@@ -394,7 +397,7 @@ static int random_act(void *context, int replica, int64_t rows, const float *obs
 
 int evaluate_random(const char *env, const bfm_evaluation *plan, double *returns) {
   bfm_env *one;
-  bfm_env_sizes sizes;
+  bfm_env_sizes sizes = {.size = sizeof sizes};
   TRY(bfm_env_new(&one, env, 1, 0, 1));
   bfm_env_get_sizes(one, &sizes);
   bfm_env_free(one);

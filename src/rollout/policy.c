@@ -35,7 +35,7 @@ int policy_load(Policy *p, int rows, const char *options, Actor *actor) {
   TRY(domain_find(&domain, p->env));
   TRY(world_acquire(&p->world, domain));
   TRY(bfm_explorer_load(&p->explorer, p->path, rows, options));
-  bfm_explorer_sizes sizes;
+  bfm_explorer_sizes sizes = {.size = sizeof sizes};
   bfm_explorer_get_sizes(p->explorer, &sizes);
   if (sizes.obs_dim != domain->obs_dim || sizes.act_dim != p->world->model->nu) {
     return bfm_fail(BFM_BAD_FILE, "%s is no policy of %s: it has %ld observations and %ld actions",

@@ -114,9 +114,9 @@ static void test_prompts_name_what_is_missing(void **state) {
   refused(bfm_agent_prompt_demo(NULL, 0, "demo.h5", z), "agent");
   refused(bfm_agent_prompt_demo(a, 0, NULL, z), "path");
   refused(bfm_agent_prompt_demo(a, 0, "demo.h5", NULL), "z");
-  refused(bfm_agent_prompt_kept(NULL, 0, "z.json", z), "agent");
-  refused(bfm_agent_prompt_kept(a, 0, NULL, z), "path");
-  refused(bfm_agent_prompt_kept(a, 0, "z.json", NULL), "z");
+  refused(bfm_agent_prompt_file(NULL, 0, "z.json", z), "agent");
+  refused(bfm_agent_prompt_file(a, 0, NULL, z), "path");
+  refused(bfm_agent_prompt_file(a, 0, "z.json", NULL), "z");
   bfm_agent_free(a);
 }
 
@@ -192,12 +192,12 @@ static void test_worlds_name_what_is_missing(void **state) {
   refused(bfm_env_group_rewards(env, NULL, 1, &reward), "tasks");
   bfm_env_free(env);
 
-  refused(bfm_rewards(NULL, "stand", 1, wide, NULL, NULL, 1, &reward), "domain");
-  refused(bfm_rewards("walker", NULL, 1, wide, NULL, NULL, 1, &reward), "task");
-  refused(bfm_rewards("walker", "stand", 1, NULL, NULL, NULL, 1, &reward), "qpos");
-  refused(bfm_rewards("walker", "stand", 1, wide, NULL, NULL, 1, NULL), "rewards");
-  good(bfm_rewards("walker", "stand", 0, NULL, NULL, NULL, 1, NULL));
-  refused(bfm_pictures("walker", 1, NULL, 1, 64, 64, "picture.png"), "qpos");
+  refused(bfm_domain_rewards(NULL, "stand", 1, wide, NULL, NULL, 1, &reward), "domain");
+  refused(bfm_domain_rewards("walker", NULL, 1, wide, NULL, NULL, 1, &reward), "task");
+  refused(bfm_domain_rewards("walker", "stand", 1, NULL, NULL, NULL, 1, &reward), "qpos");
+  refused(bfm_domain_rewards("walker", "stand", 1, wide, NULL, NULL, 1, NULL), "rewards");
+  good(bfm_domain_rewards("walker", "stand", 0, NULL, NULL, NULL, 1, NULL));
+  refused(bfm_domain_render("walker", 1, NULL, 1, 64, 64, "picture.png"), "qpos");
 }
 
 int main(void) {

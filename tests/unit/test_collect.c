@@ -115,7 +115,7 @@ static void test_episodes(void **state) {
     for (int i = 0; i < 3; i++) {
       m.obs[2 * i] = 10 * i + t;
       m.next_obs[2 * i] = 10 * i + t + 1;
-      m.ended[i] = i == 1 && t == 1 ? BFM_ENDED_TERMINATED : 0;
+      m.ended[i] = i == 1 && t == 1 ? BFM_END_TERMINATED : 0;
       Label label = {.source = i, .task = -1, .step = 3 * t + i};
       assert_int_equal(episodes_put(e, writer, &m, i, label, i == 0 ? 1 : 5), BFM_OK);
       if (m.ended[i]) assert_int_equal(episodes_write(e, writer, i), BFM_OK);

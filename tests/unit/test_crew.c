@@ -42,7 +42,7 @@ static void write_file(const char *path, const bfm_env_sizes *sizes) {
       m.next_obs[4 * i] = 100 * i + t + 1;
       m.rewards[i] = 1000 * i + t;
       m.actions[2 * i] = 0.125 * t;
-      m.ended[i] = i == 1 && t == 1 ? BFM_ENDED_TERMINATED : 0;
+      m.ended[i] = i == 1 && t == 1 ? BFM_END_TERMINATED : 0;
       Label label = {.step = N * t + i};
       assert_int_equal(episodes_put(e, writer, &m, i, label, 0), BFM_OK);
       if (m.ended[i]) assert_int_equal(episodes_write(e, writer, i), BFM_OK);
@@ -79,8 +79,8 @@ static void test_add(void **state) {
   bfm_env *env = open_crew(&crew, &options);
   Moment m;
   assert_int_equal(moment_new(&m, &crew.sizes), BFM_OK);
-  static const uint8_t ended[N] = {0, BFM_ENDED_TIME, BFM_ENDED_TERMINATED,
-                                   BFM_ENDED_TERMINATED | BFM_ENDED_TIME};
+  static const uint8_t ended[N] = {0, BFM_END_TIME_LIMIT, BFM_END_TERMINATED,
+                                   BFM_END_TERMINATED | BFM_END_TIME_LIMIT};
   memcpy(m.ended, ended, sizeof ended);
   for (int k = 0; k < 4 * N; k++) {
     m.obs[k] = k + 0.5;

@@ -56,7 +56,7 @@ static void plane_move(Plane *p) {
 static bfm_explorer *make(int tasks, const char *options) {
   bfm_explorer *e;
   good(bfm_explorer_new(&e, OBS, ACT, tasks, E, options));
-  assert_int_equal(bfm_explorer_row(e), ROW);
+  assert_int_equal(bfm_explorer_row_size(e), ROW);
   return e;
 }
 

@@ -30,7 +30,7 @@ static bfm_env *env_new(const char *domain, int count, int threads) {
 }
 
 static bfm_env_sizes sizes_of(const bfm_env *env) {
-  bfm_env_sizes sizes;
+  bfm_env_sizes sizes = {.size = sizeof sizes};
   bfm_env_get_sizes(env, &sizes);
   return sizes;
 }
@@ -60,7 +60,7 @@ static void test_threads_and_counts_change_no_bit(void **state) {
       double obs[9 * OBS], rewards[9];
       for (int t = 0; t < 10; t++) step(env, t);
       bfm_env_obs(env, obs);
-      assert_int_equal(bfm_env_reward(env, bfm_task_name(domains[d], 0, NULL, NULL), rewards), 0);
+      assert_int_equal(bfm_env_reward(env, bfm_domain_task(domains[d], 0, NULL, NULL), rewards), 0);
       if (run == 0) {
         memcpy(first, obs, sizeof first);
         reward = rewards[0];
@@ -119,13 +119,13 @@ static void test_time_ends_episodes(void **state) {
   uint8_t ended[2], first[2] = {1, 0};
   for (int t = 0; t < 1000; t++) {
     if (t == 400) bfm_env_reset(env, first);
-    bfm_env_ended(env, ended);
+    bfm_env_end_reasons(env, ended);
     assert_int_equal(ended[0] | ended[1], 0);
     step(env, t);
   }
-  bfm_env_ended(env, ended);
+  bfm_env_end_reasons(env, ended);
   assert_int_equal(ended[0], 0);
-  assert_int_equal(ended[1], BFM_ENDED_TIME);
+  assert_int_equal(ended[1], BFM_END_TIME_LIMIT);
   bfm_env_free(env);
 }
 
@@ -135,9 +135,9 @@ static void test_falling_terminates(void **state) {
   uint8_t ended = 0;
   for (int t = 0; t < 200 && !ended; t++) {
     step(env, t);
-    bfm_env_ended(env, &ended);
+    bfm_env_end_reasons(env, &ended);
   }
-  assert_int_equal(ended, BFM_ENDED_TERMINATED);
+  assert_int_equal(ended, BFM_END_TERMINATED);
   bfm_env_free(env);
 }
 
@@ -158,11 +158,11 @@ static void test_divergence_stays_where_it_is(void **state) {
     for (int t = 0; t < 3; t++) {
       step(env, t);
       step(healthy, t);
-      bfm_env_ended(env, ended);
+      bfm_env_end_reasons(env, ended);
       any |= ended[1];
-      assert_int_equal((ended[0] | ended[2]) & BFM_ENDED_DIVERGED, 0);
+      assert_int_equal((ended[0] | ended[2]) & BFM_END_DIVERGED, 0);
     }
-    assert_true(any & BFM_ENDED_DIVERGED);
+    assert_true(any & BFM_END_DIVERGED);
     assert_true(bfm_env_diverged(env) >= 1);
     bfm_env_obs(env, obs);
     bfm_env_obs(healthy, expected);
@@ -173,8 +173,8 @@ static void test_divergence_stays_where_it_is(void **state) {
     uint8_t second[3] = {0, 1, 0};
     assert_int_equal(bfm_env_reset(env, second), BFM_OK);
     step(env, 4);
-    bfm_env_ended(env, ended);
-    assert_int_equal(ended[1] & BFM_ENDED_DIVERGED, 0);
+    bfm_env_end_reasons(env, ended);
+    assert_int_equal(ended[1] & BFM_END_DIVERGED, 0);
     bfm_env_free(env);
     bfm_env_free(healthy);
   }
@@ -199,7 +199,7 @@ static void test_expected_rewards_are_the_same(void **state) {
   (void)state;
   for (int d = 0; d < DOMAINS; d++) {
     bfm_env *often = env_new(domains[d], 3, 2), *once = env_new(domains[d], 3, 1);
-    const char *task = bfm_task_name(domains[d], 0, NULL, NULL);
+    const char *task = bfm_domain_task(domains[d], 0, NULL, NULL);
     double a[3], b[3];
     for (int t = 0; t < 5; t++) {
       step(often, t);
