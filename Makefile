@@ -6,6 +6,7 @@
 #   make oracle   live comparison with PyTorch and dm_control
 #   make bench    speeds, as ratios to the peers
 #   make bundle   bfm and the libraries it needs in one file, for another machine
+#   make docs     the documentation as a searchable site, in build/site
 #   make format   lay out the source by .clang-format
 #   make clean    remove what was built (not .deps, .venv)
 #   make SAN=1    all of it with address and undefined-behaviour sanitizers, in build-san/
@@ -208,6 +209,14 @@ demo:
 bundle: all $(filter %/test_cuda,$(UNIT))
 	@scripts/bundle.sh $(BUILD)
 
+# the site in build/site; a broken link is an error
+docs:
+	@scripts/deps.sh docs
+	@python3 docs/architecture.py >docs/architecture.svg
+	@.venv-docs/bin/python scripts/site.py build/pages
+	@NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --quiet
+	@echo "build/site/index.html is ready; to search, serve it: python3 -m http.server -d build/site"
+
 format: | .venv/bin/python
 	@.venv/bin/python scripts/format.py
 
@@ -217,5 +226,5 @@ format-check: | .venv/bin/python
 clean:
 	rm -rf build build-san build-fuzz
 
-.PHONY: all cuda examples deps demo test test-unit test-fuzz test-python fuzz oracle bench bundle \
+.PHONY: all cuda examples deps demo docs test test-unit test-fuzz test-python fuzz oracle bench bundle \
         format format-check clean

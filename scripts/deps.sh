@@ -2,6 +2,7 @@
 # Install what bfm needs and does not have, asking nothing; a second run finds nothing to do.
 #   deps.sh          libraries (apt), .venv for the tests, MuJoCo and the models under .deps/
 #   deps.sh oracle   .venv-oracle: PyTorch, dm_control, gymnasium and its robotics, to compare with
+#   deps.sh docs     .venv-docs: MkDocs, which builds the documentation site
 # Debian 12 and Ubuntu 24.04; apt needs root or sudo, the rest does not.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -15,6 +16,8 @@ packages=(
 test_wheels=(numpy h5py safetensors pytest pytest-xdist clang-format==18.1.8)
 oracle_wheels=(mujoco==3.17.0 dm_control==1.0.50 gymnasium==1.4.0 gymnasium-robotics==1.4.2 h5py
   safetensors pytest pytest-xdist)
+docs_wheels=(mkdocs==1.6.1 mkdocs-material==9.8.1 mkdocstrings==1.0.8 mkdocstrings-python==2.0.11
+  pymdown-extensions==12.3)
 # the distribution's PyTorch: CPU only, a tenth of the wheel's size; with the reference BLAS it would be
 # a hundred times slower than with OpenBLAS
 torch_packages=(python3-torch libopenblas0-pthread)
@@ -90,6 +93,7 @@ oracle() {
 case ${1:-base} in
   base) base ;;
   oracle) oracle ;;
-  *) die "there is no \"$1\"; try: deps.sh [oracle]" ;;
+  docs) apt_install python3-venv && venv .venv-docs /usr/bin/python3 "" "${docs_wheels[@]}" ;;
+  *) die "there is no \"$1\"; try: deps.sh [oracle|docs]" ;;
 esac
 [ "$changed" = 1 ] || say "nothing is missing"
