@@ -225,11 +225,9 @@ void bfm_agent_free(bfm_agent *a) {
   if (a->ops) {
     agent_free_infer(a);
     agent_free_encoder(a);
-    if (a->step_graph) a->ops->forget(a->ops, a->step_graph);
-    if (a->refresh_graph) a->ops->forget(a->ops, a->refresh_graph);
+    agent_free_data(a);
     if (a->memory) a->ops->release(a->ops, a->memory);
     if (a->parameter_memory) a->ops->release(a->ops, a->parameter_memory);
-    if (a->data_memory) a->ops->release(a->ops, a->data_memory);
     a->ops->close(a->ops);
   }
   prompt_states_free(&a->prompt);

@@ -1,5 +1,6 @@
 // Inside an agent: its networks, their parameters and the buffers of a training step.
-// The paper's Algorithm 2 is in step.c; its losses in fb.c, laplacian.c and actor.c; z in task.c.
+// The paper's Algorithm 2 is in step.c; the networks' passes in passes.c; the losses in fb.c,
+// laplacian.c and actor.c; z in z.c.
 
 #ifndef BFM_AGENT_AGENT_H
 #define BFM_AGENT_AGENT_H
@@ -78,22 +79,57 @@ struct bfm_agent {
   PromptStates prompt;
 };
 
+// The lanes of a training step, as ops.h has them. Lane i + SIDE is for work that a network's pass
+// on lane i does beside it.
+enum {
+  LANE_MAIN,    // π's forward pass, F's forward and backward pass
+  LANE_TARGET,  // z of the pool, F⁻ and the target; later B's backward pass
+  LANE_ACTOR,   // noise; later π's loss and backward pass
+  LANE_B,       // B, B⁻ and what B learns from itself
+  SIDE,
+  LANE_UPDATE = 7,  // F's update, which runs on beside the next step's π: F has most parameters
+};
+
 // step.c
-int agent_set_lr(bfm_agent *agent, double lr);  // from the next step on; B's own alike
-// as bfm_agent_set_data, of arrays that are known to be finite: on a CPU they are read where they
-// are, and must stay there as long as the agent trains
+void agent_sample(bfm_agent *agent);  // a batch of the data, its noise and z
+void agent_learn(bfm_agent *agent);   // losses, gradients and updates on the batch that is there
+void agent_draw_noise_next(bfm_agent *agent);
+void agent_draw_noise_pi(bfm_agent *agent);
+
+// passes.c: the networks' forward and backward passes of a step
+void pi_forward(bfm_agent *agent);
+void pi_actions(bfm_agent *agent);
+void pi_backward(bfm_agent *agent);
+void f_forward(bfm_agent *agent);
+void f_target_forward(bfm_agent *agent);
+void f_values(bfm_agent *agent);
+void f_backward_trunk(bfm_agent *agent);
+void f_backward_branches(bfm_agent *agent);
+void b_backward(bfm_agent *agent);
+void mbar_forward(bfm_agent *agent);
+void mbar_backward(bfm_agent *agent);
+
+// update.c: download the losses, and BFM_DIVERGED when one is not finite; out may be NULL
+int agent_check_losses(bfm_agent *agent, float *out);
+
+// data.c
+int agent_set_lr(bfm_agent *agent, double lr);  // from the next step on; B's own rate in proportion
+// as bfm_agent_set_data, for arrays known to be finite. A CPU reads them in place, so they must stay
+// there as long as the agent trains
 bfm_status agent_lend_data(bfm_agent *agent, int64_t count, const float *obs, const float *act,
                            const float *next_obs, const float *discount);
+void agent_free_data(bfm_agent *agent);
 
-// task.c: z in training; what B sees and says
+// z.c: z in training; B's inputs and outputs
+void agent_draw_pool_states(bfm_agent *agent, const float *states, int64_t count, int64_t stride);
 void agent_refresh_pool(bfm_agent *agent);     // from pool_obs
-void agent_draw_z(bfm_agent *agent);           // needs B(s') when not auto-regressive
-void agent_goals(bfm_agent *agent);            // what B sees of the batch's states
-void agent_features(bfm_agent *agent);         // B(s', z), or phi of s and s'
+void agent_draw_z(bfm_agent *agent);           // needs B(s') unless auto-regressive
+void agent_goals(bfm_agent *agent);            // the columns of the batch's states that B sees
+void agent_features(bfm_agent *agent);         // B(s', z); lap: φ(s) and φ(s')
 void agent_target_features(bfm_agent *agent);  // B⁻(s', z), after B(s', z)
-// of any states, where B sees but some columns
+// the columns of any states that B sees, where there is a goal space
 void agent_select_goal(const bfm_agent *agent, float *out, const float *obs, int64_t rows);
-// x, the output of B's network, or that scaled block by block
+// B from x, the output of its network: x itself, or x with each block scaled to its norm
 void agent_b_output(const bfm_agent *agent, float *out, const float *x, int64_t rows);
 
 // fb.c, laplacian.c, actor.c: losses and gradients by the outputs of the networks

@@ -1,24 +1,15 @@
-// One training step: the paper's Algorithm 2, in its order, and the loops around it. All losses are
-// taken at the same parameters; then all networks are updated. F(s,a,z) and F(s,π(s),z) are one
-// pass, so are π(s) and π(s').
-
-#include <math.h>
-#include <string.h>
+// One training step: the paper's Algorithm 2, as a table in the order of its lines.
+//
+// A line names a function, the lane that runs it and the lanes it waits for. Lanes are streams of a
+// GPU: lines on different lanes run side by side unless one waits for the other. A CPU runs the
+// lines one after the other. All losses are taken at the same parameters; each network is updated
+// as soon as its gradients are there and no other loss needs it any more in this step.
 
 #include "agent/agent.h"
-#include "core/sized.h"
-
-// lane i of a step has lane i + SIDE beside it: one input branch beside the other, the gradients of
-// the weights beside the chain of gradients through the layers
-#define SIDE 4
-// F's update, beside the next step's policy: F has most of the parameters
-#define UPDATE 7
-// the noise of actions, wanted when the policy has spoken; later the actor's
-#define NOISE 2
 
 // ------------------------------- sampling --------------------------------------------------------
 
-// N transitions of the data
+// N transitions (s, a, s') of the data
 static void draw_batch(bfm_agent *a) {
   SampleRows obs = {.out = a->obs, .in = a->data_obs, .seeds = a->params.seeds,
                     .step = a->step_device, .stream = STREAM_BATCH, .replicas = a->R, .rows = a->N,
@@ -31,130 +22,24 @@ static void draw_batch(bfm_agent *a) {
   a->ops->sample_rows(a->ops, &obs);
 }
 
-// states for the pool of z, from the data or from the batch
-static void draw_pool_states(bfm_agent *a, const float *states, int64_t count, int64_t stride) {
-  a->ops->sample_rows(a->ops, &(SampleRows){.out = a->pool_obs, .in = states,
-                                            .seeds = a->params.seeds, .step = a->step_device,
-                                            .stream = STREAM_Z_STATE, .replicas = a->R,
-                                            .rows = a->pool_rows, .cols = a->obs_dim,
-                                            .below = count, .in_stride = stride});
-}
-
 static void draw_noise(bfm_agent *a, float *out, Stream stream) {
   a->ops->draw_normal(a->ops, &(Draw){.out = out, .seeds = a->params.seeds, .step = a->step_device,
                                       .stream = stream, .replicas = a->R,
                                       .count = a->N * a->act_dim});
 }
 
-// ------------------------------- networks --------------------------------------------------------
+void agent_draw_noise_next(bfm_agent *a) { draw_noise(a, a->noise_next, STREAM_NOISE_NEXT); }
+void agent_draw_noise_pi(bfm_agent *a) { draw_noise(a, a->noise_pi, STREAM_NOISE_PI); }
 
-// rows row0 … of input `which`: [x, y]
-static Pack input(bfm_agent *a, int net, const Tape *tape, int which, const float *x,
-                  int64_t x_cols, const float *y, int64_t y_cols, int64_t row0) {
-  return (Pack){.out = tape->in[which], .ld = tape->ld_in[which], .a = x, .a_cols = x_cols, .b = y,
-                .b_cols = y ? y_cols : 0, .groups = a->R, .copies = a->net[net].body, .rows = a->N,
-                .row0 = row0, .row_stride = tape->rows};
+// the updates below run on into the next step, so they get a count of their own
+static void count_step(bfm_agent *a) {
+  a->ops->copy(a->ops, a->step_update, a->step_device, sizeof *a->step_update);
+  a->ops->increment(a->ops, a->step_device);
 }
 
-static void pack_inputs(bfm_agent *a, Pack *inputs, int count) {
-  for (int i = 1; i < count; i++) inputs[i - 1].next = &inputs[i];
-  a->ops->pack(a->ops, inputs);
-}
+// ------------------------------- updates ---------------------------------------------------------
 
-// a_π ~ π(s, z) and a' ~ π(s', z)
-static void policy_forward(bfm_agent *a) {
-  const Tape *tape = &a->tape[NET_PI];
-  pack_inputs(a,
-              (Pack[]){input(a, NET_PI, tape, 0, a->obs, a->obs_dim, NULL, 0, 0),
-                       input(a, NET_PI, tape, 0, a->next_obs, a->obs_dim, NULL, 0, a->N),
-                       input(a, NET_PI, tape, 1, a->obs, a->obs_dim, a->z, a->d, 0),
-                       input(a, NET_PI, tape, 1, a->next_obs, a->obs_dim, a->z, a->d, a->N)},
-              4);
-  net_forward(a->ops, &a->net[NET_PI], a->net[NET_PI].online, tape,
-              (Pass){.rows = 2 * a->N, .side = SIDE});
-  a->ops->join(a->ops, NOISE);
-  PolicyAction now = {.mu = a->mu, .x = tape->out, .act = a->act_pi, .noise = a->noise_pi,
-                      .groups = a->R, .rows = a->N, .row_stride = 2 * a->N, .act_dim = a->act_dim,
-                      .ld = tape->ld_out, .sigma = (float)a->config.sigma,
-                      .noise_clip = (float)a->config.noise_clip};
-  PolicyAction next = now;
-  next.mu += a->N * a->act_dim, next.x += a->N * tape->ld_out;
-  next.act = a->act_next, next.noise = a->noise_next;
-  now.next = &next;
-  a->ops->policy_action(a->ops, &now);
-}
-
-// F⁻(s', a', z)
-static void target_forward(bfm_agent *a) {
-  const Tape *tape = &a->tape_target[NET_F];
-  const float *obs = a->next_obs;
-  pack_inputs(a,
-              (Pack[]){input(a, NET_F, tape, 0, obs, a->obs_dim, a->act_next, a->act_dim, 0),
-                       input(a, NET_F, tape, 1, obs, a->obs_dim, a->z, a->d, 0)},
-              2);
-  net_forward(a->ops, &a->net[NET_F], a->net[NET_F].slow, tape,
-              (Pass){.rows = a->N, .lane = 1, .side = 1 + SIDE});
-}
-
-// F(s, a, z) and F(s, a_π, z)
-static void forward_forward(bfm_agent *a) {
-  const Tape *tape = &a->tape[NET_F];
-  pack_inputs(a,
-              (Pack[]){input(a, NET_F, tape, 0, a->obs, a->obs_dim, a->act, a->act_dim, 0),
-                       input(a, NET_F, tape, 0, a->obs, a->obs_dim, a->act_pi, a->act_dim, a->N),
-                       input(a, NET_F, tape, 1, a->obs, a->obs_dim, a->z, a->d, 0)},
-              3);
-  net_forward(a->ops, &a->net[NET_F], a->net[NET_F].online, tape,
-              (Pass){.rows = 2 * a->N, .repeat = 2, .side = SIDE});
-}
-
-// their products with z
-static void action_values(bfm_agent *a) {
-  a->ops->row_dot(a->ops, &(RowDot){.out = a->q, .a = a->tape[NET_F].out, .z = a->z,
-                                    .replicas = a->R, .members = a->M, .rows = 2 * a->N,
-                                    .row_stride = 2 * a->N, .d = a->d, .z_rows = a->N});
-}
-
-// U(s, z)·V(s'), the part of the model that does not depend on the action
-static void baseline_forward(bfm_agent *a) {
-  for (int slow = 0; slow < 2; slow++) {
-    const Tape *u = slow ? &a->tape_target[NET_U] : &a->tape[NET_U];
-    const Tape *v = slow ? &a->tape_target[NET_V] : &a->tape[NET_V];
-    const float *obs = slow ? a->next_obs : a->obs;
-    pack_inputs(a,
-                (Pack[]){input(a, NET_U, u, 0, obs, a->obs_dim, NULL, 0, 0),
-                         input(a, NET_U, u, 1, obs, a->obs_dim, a->z, a->d, 0),
-                         input(a, NET_V, v, 0, a->goal, a->goal_dim, NULL, 0, 0),
-                         input(a, NET_V, v, 1, a->goal, a->goal_dim, NULL, 0, 0)},
-                4);
-    net_forward(a->ops, &a->net[NET_U], slow ? a->net[NET_U].slow : a->net[NET_U].online, u,
-                (Pass){.rows = a->N});
-    net_forward(a->ops, &a->net[NET_V], slow ? a->net[NET_V].slow : a->net[NET_V].online, v,
-                (Pass){.rows = a->N});
-  }
-}
-
-static void baseline_backward(bfm_agent *a) {
-  const Pass rows = {.rows = a->N, .lane = 1, .side = 1 + SIDE};
-  net_backward(a->ops, &a->net[NET_U], a->net[NET_U].online, &a->tape[NET_U], a->du, rows, 0);
-  net_backward(a->ops, &a->net[NET_V], a->net[NET_V].online, &a->tape[NET_V], a->dv, rows, 0);
-}
-
-static void b_backward(bfm_agent *a) {
-  Ops *ops = a->ops;
-  const Tape *tape = &a->tape[NET_B];
-  if (a->config.b_norm) {
-    ops->block_norm_grad(ops, &(BlockNormGrad){.dx = a->db, .dy = a->db, .x = tape->out,
-                                               .rows = a->R * tape->rows, .d = a->d,
-                                               .blocks = a->K});
-  }
-  net_backward(ops, &a->net[NET_B], a->net[NET_B].online, tape, a->db,
-               (Pass){.rows = tape->rows, .lane = 1, .side = 1 + SIDE}, 0);
-}
-
-// ------------------------------- the step --------------------------------------------------------
-
-// parameters first … end-1 and, where they have any, their targets
+// Adam on the parameters first … end-1, then their targets
 static void update(bfm_agent *a, int64_t first, int64_t end) {
   int of_b = first == a->net[NET_B].first;
   double lr = of_b && a->config.b_lr > 0 ? a->config.b_lr : a->config.lr;
@@ -162,304 +47,115 @@ static void update(bfm_agent *a, int64_t first, int64_t end) {
                                             .lr = lr, .tau = a->config.polyak, .targets = 1});
 }
 
-// F's gradients and its update: the trunk's parameters, then the branches'
-static void forward_learn(bfm_agent *a) {
-  Ops *ops = a->ops;
-  const Net *f = &a->net[NET_F];
-  const Tape *tape = &a->tape[NET_F];
-  const Pass rows = {.rows = a->N, .side = SIDE};
-  int64_t trunk = a->net[NET_F].first + f->trunk[0].weight;
-  net_backward_trunk(ops, f, a->net[NET_F].online, tape, a->df, rows);
-  ops->fork(ops, UPDATE);
-  ops->lane(ops, SIDE);
-  ops->fork(ops, UPDATE);  // the weights' gradients come from here, the biases' from lane 0
-  ops->lane(ops, UPDATE);
-  update(a, trunk, a->net[NET_B].first);
-  ops->lane(ops, 0);
-  net_backward_branches(ops, f, a->net[NET_F].online, tape, rows, 0);
-  ops->fork(ops, UPDATE);
-  ops->lane(ops, UPDATE);
-  update(a, a->net[NET_F].first, trunk);
-  ops->lane(ops, 0);
+static int64_t trunk_of_f(const bfm_agent *a) {
+  return a->net[NET_F].first + a->net[NET_F].trunk[0].weight;
 }
 
-// losses, gradients, updates, on the batch that is there. A network is updated as soon as its
-// gradients are: no loss looks at it again in this step
-static void learn(bfm_agent *a) {
-  Ops *ops = a->ops;
-  const Pass pi_rows = {.rows = a->N, .lane = 2, .side = 2 + SIDE};
+static void update_f_trunk(bfm_agent *a) { update(a, trunk_of_f(a), a->net[NET_B].first); }
+static void update_f_branches(bfm_agent *a) { update(a, a->net[NET_F].first, trunk_of_f(a)); }
+static void update_mbar(bfm_agent *a) { update(a, a->net[NET_U].first, a->params.target_count); }
+static void update_pi(bfm_agent *a) { update(a, a->net[NET_PI].first, a->params.count); }
 
-  // after F's last update: the updates' count is this step's, the draws' already the next one's
-  ops->fork(ops, UPDATE);
-  ops->lane(ops, UPDATE);
-  ops->join(ops, NOISE);
-  ops->copy(ops, a->step_update, a->step_device, sizeof *a->step_update);
-  ops->increment(ops, a->step_device);
-  ops->lane(ops, 0);
-
-  // B(s', z), where it needs z, and B⁻(s', z) beside the policy
-  ops->fork(ops, 3);
-  ops->lane(ops, 3);
-  if (a->autoregressive) agent_features(a);
-  if (!a->laplacian) agent_target_features(a);
-  ops->lane(ops, 0);
-
-  // a' ~ π(s', z), and a_π ~ π(s, z)
-  policy_forward(a);
-
-  // F⁻(s', a', z) and the target beside F(s, a, z) and F(s, a_π, z)
-  ops->join(ops, UPDATE);
-  ops->fork(ops, 1);
-  ops->lane(ops, 1);
-  target_forward(a);
-  if (a->config.mbar) baseline_forward(a);
-  ops->join(ops, 3);
-  if (!a->laplacian) fb_target(a);
-  ops->lane(ops, 3);  // what B learns from itself
-  if (a->laplacian) laplacian_loss(a);
-  ortho_loss(a);
-  ops->lane(ops, 0);
-  forward_forward(a);
-  if (a->laplacian) action_values(a);
-
-  // actor loss and π's gradient
-  ops->fork(ops, 2);
-  ops->lane(ops, 2);
-  if (!a->laplacian) action_values(a);
-  if (a->weighted) aw_actor_loss(a);
-  else td3_actor_loss(a);
-  ops->fork(ops, UPDATE);  // F stays as it is until here
-  net_backward(ops, &a->net[NET_PI], a->net[NET_PI].online, &a->tape[NET_PI], a->dx, pi_rows, 0);
-  update(a, a->net[NET_PI].first, a->params.count);
-  ops->lane(ops, 0);
-
-  // FB loss (lap: that of successor features)
-  ops->join(ops, 1);
-  if (a->laplacian) psi_loss(a);
-  else fb_loss(a);
-  ops->fork(ops, 1);
-  ops->lane(ops, 1);
-  ops->join(ops, 3);
-  if (!a->laplacian) fb_features_grad(a);
-  b_backward(a);
-  if (a->config.mbar) baseline_backward(a);
+static void update_b(bfm_agent *a) {
   update(a, a->net[NET_B].first, a->net[NET_B].first + a->net[NET_B].count);
-  if (a->config.mbar) update(a, a->net[NET_U].first, a->params.target_count);
-  ops->lane(ops, 0);
-
-  forward_learn(a);
-
-  // π and B are new before the next step, F perhaps later
-  for (int lane = 1; lane <= 2; lane++) ops->join(ops, lane);
 }
 
-// ------------------------------- on given transitions --------------------------------------------
+// ------------------------------- Algorithm 2 -----------------------------------------------------
 
-static int check_losses(bfm_agent *a, float *out) {
-  float host[64 * MAX_LOSSES];
-  int64_t n = (int64_t)a->R * a->loss_count;
-  TRY(a->ops->download(a->ops, host, a->loss, n * sizeof *host));
-  TRY(a->ops->sync(a->ops));
-  if (out) memcpy(out, host, n * sizeof *host);
-  for (int64_t i = 0; i < n; i++) {
-    if (!isfinite(host[i])) {
-      return bfm_fail(BFM_DIVERGED, "the %s loss of replica %ld is %s after step %ld",
-                      a->loss_names[i % a->loss_count], (long)(i / a->loss_count),
-                      isnan(host[i]) ? "NaN" : "infinite", (long)a->step);
+// the algorithms that have a line; 0: all
+enum { AUTO = 1, ONE_BLOCK = 2, FB = 4, LAP = 8, AW = 16, TD3 = 32, MBAR = 64 };
+
+static int kind_of(const bfm_agent *a) {
+  return (a->autoregressive ? AUTO : ONE_BLOCK) | (a->laplacian ? LAP : FB) |
+         (a->weighted ? AW : TD3) | (a->config.mbar ? MBAR : 0);
+}
+
+// lanes as bits, to wait for
+enum {
+  MAIN = 1 << LANE_MAIN,
+  MAIN_SIDE = 1 << (LANE_MAIN + SIDE),
+  TARGET = 1 << LANE_TARGET,
+  ACTOR = 1 << LANE_ACTOR,
+  B = 1 << LANE_B,
+  UPDATE = 1 << LANE_UPDATE,
+};
+
+typedef struct {
+  void (*compute)(bfm_agent *agent);  // NULL: only wait
+  int kind;                           // what an agent must be to have this line
+  int lane;
+  int after;  // the lanes it waits for: for what they have been given up to this line
+} Line;
+
+// clang-format off
+static const Line sample[] = {
+  {agent_draw_noise_next, 0,         LANE_ACTOR,  MAIN},            // noise of a'
+  {agent_draw_noise_pi,   0,         LANE_ACTOR,  0},               // noise of a_π
+  {agent_draw_z,          AUTO,      LANE_TARGET, MAIN},            // z, of the pool
+  {draw_batch,            0,         LANE_MAIN,   0},               // (s, a, s')
+  {agent_goals,           0,         LANE_MAIN,   0},               // what B sees of s'
+  {agent_features,        ONE_BLOCK, LANE_MAIN,   0},               // B(s')
+  {agent_draw_z,          ONE_BLOCK, LANE_MAIN,   0},               // z, of B(s')
+  {NULL,                  AUTO,      LANE_MAIN,   TARGET},
+};
+
+static const Line learn[] = {
+  {count_step,            0,         LANE_UPDATE, MAIN | ACTOR},
+  {NULL,                  0,         LANE_B,      MAIN},
+  {agent_features,        AUTO,      LANE_B,      0},               // B(s', z)
+  {agent_target_features, FB,        LANE_B,      0},               // B⁻(s', z)
+
+  {pi_forward,            0,         LANE_MAIN,   0},
+  {pi_actions,            0,         LANE_MAIN,   ACTOR},           // a_π ~ π(s, z), a' ~ π(s', z)
+
+  {f_target_forward,      0,         LANE_TARGET, MAIN | UPDATE},   // F⁻(s', a', z)
+  {mbar_forward,          MBAR,      LANE_TARGET, 0},
+  {fb_target,             FB,        LANE_TARGET, B},               // F⁻(s', a', z)·B⁻(s', z)
+  {laplacian_loss,        LAP,       LANE_B,      0},               // L_lap
+  {ortho_loss,            0,         LANE_B,      0},               // L_ortho
+  {f_forward,             0,         LANE_MAIN,   UPDATE},          // F(s, a, z), F(s, a_π, z)
+  {f_values,              LAP,       LANE_MAIN,   0},
+
+  {NULL,                  0,         LANE_ACTOR,  MAIN},
+  {f_values,              FB,        LANE_ACTOR,  0},               // F(s, a, z)·z, F(s, a_π, z)·z
+  {aw_actor_loss,         AW,        LANE_ACTOR,  0},               // L_actor
+  {td3_actor_loss,        TD3,       LANE_ACTOR,  0},
+  {NULL,                  0,         LANE_UPDATE, ACTOR},           // F stays as it is until here
+  {pi_backward,           0,         LANE_ACTOR,  0},
+  {update_pi,             0,         LANE_ACTOR,  0},               // π
+
+  {fb_loss,               FB,        LANE_MAIN,   TARGET},          // L_FB and its gradient by F
+  {psi_loss,              LAP,       LANE_MAIN,   TARGET},
+  {NULL,                  0,         LANE_TARGET, MAIN | B},
+  {fb_features_grad,      FB,        LANE_TARGET, 0},               // its gradient by B
+  {b_backward,            0,         LANE_TARGET, 0},
+  {mbar_backward,         MBAR,      LANE_TARGET, 0},
+  {update_b,              0,         LANE_TARGET, 0},               // B, B⁻
+  {update_mbar,           MBAR,      LANE_TARGET, 0},
+
+  {f_backward_trunk,      0,         LANE_MAIN,   0},
+  {update_f_trunk,        0,         LANE_UPDATE, MAIN | MAIN_SIDE},
+  {f_backward_branches,   0,         LANE_MAIN,   0},
+  {update_f_branches,     0,         LANE_UPDATE, MAIN},            // F, F⁻, beside the next step
+  {NULL,                  0,         LANE_MAIN,   TARGET | ACTOR},  // which needs π and B
+};
+// clang-format on
+
+static void run_lines(bfm_agent *a, const Line *lines, size_t count) {
+  Ops *ops = a->ops;
+  int kind = kind_of(a);
+  for (const Line *line = lines; line < lines + count; line++) {
+    if ((kind & line->kind) != line->kind) continue;
+    for (int other = LANE_MAIN; other <= LANE_UPDATE; other++) {
+      if (!(line->after & 1 << other)) continue;
+      ops->lane(ops, other);
+      ops->fork(ops, line->lane);
     }
+    ops->lane(ops, line->lane);
+    if (line->compute) line->compute(a);
   }
-  return BFM_OK;
+  ops->lane(ops, LANE_MAIN);
 }
 
-static int upload(bfm_agent *a, float *to, const float *from, int64_t cols, const char *what) {
-  int64_t rows = a->R * a->N;
-  TRY(check_finite(from, rows, cols, what));
-  return a->ops->upload(a->ops, to, from, rows * cols * sizeof *to);
-}
-
-bfm_status bfm_agent_update(bfm_agent *a, const bfm_batch *given, float *losses) {
-  NEED("agent", a);
-  Ops *ops = a->ops;
-  bfm_batch own = {0}, *batch = &own;
-  if (given) {
-    TRY(sized_read(&own, sizeof own, given, SIZE_TO(bfm_batch, noise_pi), "bfm_batch"));
-  }
-  if (!batch->obs || !batch->act || !batch->next_obs) {
-    return bfm_fail(BFM_BAD_ARGUMENT, "a batch needs obs, act and next_obs");
-  }
-  TRY(agent_ready(a));
-  TRY(upload(a, a->obs, batch->obs, a->obs_dim, "obs"));
-  TRY(upload(a, a->act, batch->act, a->act_dim, "act"));
-  TRY(agent_check_actions(batch->act, a->R, a->N, a->act_dim));
-  TRY(upload(a, a->next_obs, batch->next_obs, a->obs_dim, "next_obs"));
-  if (batch->discount) TRY(upload(a, a->discount, batch->discount, 1, "discount"));
-  else TRY(device_upload_ones(ops, a->discount, a->R * a->N));
-  if (batch->noise_next) TRY(upload(a, a->noise_next, batch->noise_next, a->act_dim, "noise_next"));
-  else draw_noise(a, a->noise_next, STREAM_NOISE_NEXT);
-  if (batch->noise_pi) TRY(upload(a, a->noise_pi, batch->noise_pi, a->act_dim, "noise_pi"));
-  else draw_noise(a, a->noise_pi, STREAM_NOISE_PI);
-
-  agent_goals(a);
-  if (!a->autoregressive) agent_features(a);
-  // also where z is given: the next step may draw from it
-  if (a->autoregressive && a->step % a->config.z_pool == 0) {
-    draw_pool_states(a, a->next_obs, a->N, a->N);
-    agent_refresh_pool(a);
-  }
-  if (batch->z) {
-    TRY(upload(a, a->z, batch->z, a->d, "z"));
-    ops->normalize_z(ops, &(NormalizeZ){.z = a->z, .rows = a->R * a->N, .d = a->d});
-  } else {
-    agent_draw_z(a);
-  }
-  learn(a);
-  a->step++;
-  a->stepped = 1;
-  return check_losses(a, losses);
-}
-
-// ------------------------------- on data ---------------------------------------------------------
-
-static void refresh_body(void *context) {
-  bfm_agent *a = context;
-  draw_pool_states(a, a->data_next, a->data_count, 0);
-  agent_refresh_pool(a);
-}
-
-static void step_body(void *context) {
-  bfm_agent *a = context;
-  Ops *ops = a->ops;
-
-  // noise, and z from the pool, beside the batch
-  ops->fork(ops, 1);
-  ops->fork(ops, NOISE);
-  ops->lane(ops, NOISE);
-  draw_noise(a, a->noise_next, STREAM_NOISE_NEXT);
-  draw_noise(a, a->noise_pi, STREAM_NOISE_PI);
-  ops->lane(ops, 1);
-  if (a->autoregressive) agent_draw_z(a);
-  ops->lane(ops, 0);
-  draw_batch(a);
-  agent_goals(a);
-  ops->join(ops, 1);
-
-  if (!a->autoregressive) {  // z of B(s')
-    agent_features(a);
-    agent_draw_z(a);
-  }
-  learn(a);
-}
-
-static void forget_graphs(bfm_agent *a) {
-  if (a->step_graph) a->ops->forget(a->ops, a->step_graph);
-  if (a->refresh_graph) a->ops->forget(a->ops, a->refresh_graph);
-  a->step_graph = a->refresh_graph = NULL;
-}
-
-// without its graphs an agent has no data either
-static int record_graphs(bfm_agent *a) {
-  Ops *ops = a->ops;
-  int status = BFM_OK;
-  if (a->autoregressive) status = ops->record(ops, &a->refresh_graph, refresh_body, a);
-  if (!status) status = ops->record(ops, &a->step_graph, step_body, a);
-  if (status) {
-    forget_graphs(a);
-    a->data_count = 0;
-  }
-  return status;
-}
-
-enum { DATA_OBS, DATA_ACT, DATA_NEXT, DATA_DISCOUNT, DATA_ARRAYS };
-
-static int check_count(int64_t count) {
-  if (count >= 2 && count <= INT32_MAX) return BFM_OK;
-  return bfm_fail(BFM_BAD_ARGUMENT, "data must have 2 to %d transitions, not %ld", INT32_MAX,
-                  (long)count);
-}
-
-// let go of the data that was there
-static int begin_data(bfm_agent *a) {
-  TRY(agent_ready(a));
-  forget_graphs(a);
-  if (a->data_memory) a->ops->release(a->ops, a->data_memory);
-  a->data_memory = NULL;
-  a->data_count = 0;
-  return BFM_OK;
-}
-
-static int use_data(bfm_agent *a, int64_t count, const float *const arrays[DATA_ARRAYS]) {
-  a->data_obs = arrays[DATA_OBS];
-  a->data_act = arrays[DATA_ACT];
-  a->data_next = arrays[DATA_NEXT];
-  a->data_discount = arrays[DATA_DISCOUNT];
-  a->data_count = count;
-  return record_graphs(a);
-}
-
-static int copy_data(bfm_agent *a, int64_t count, const float *const from[DATA_ARRAYS]) {
-  Ops *ops = a->ops;
-  const int64_t cols[DATA_ARRAYS] = {a->obs_dim, a->act_dim, a->obs_dim, 1};
-  float *to[DATA_ARRAYS];
-  TRY(begin_data(a));
-  Arena size = {0};
-  for (int i = 0; i < DATA_ARRAYS; i++) arena_take(&size, count * cols[i] * sizeof(float));
-  TRY(ops->alloc(ops, &a->data_memory, size.used));
-  Arena place = {.base = a->data_memory};
-  for (int i = 0; i < DATA_ARRAYS; i++) {
-    size_t bytes = count * cols[i] * sizeof(float);
-    to[i] = arena_take(&place, bytes);
-    TRY(from[i] ? ops->upload(ops, to[i], from[i], bytes) : device_upload_ones(ops, to[i], count));
-  }
-  return use_data(a, count, (const float *const *)to);
-}
-
-bfm_status bfm_agent_set_data(bfm_agent *a, int64_t count, const float *obs, const float *act,
-                              const float *next_obs, const float *discount) {
-  NEED("agent", a);
-  TRY(check_count(count));
-  if (!obs || !act || !next_obs) {
-    return bfm_fail(BFM_BAD_ARGUMENT, "data needs obs, act and next_obs");
-  }
-  TRY(check_finite(obs, count, a->obs_dim, "obs"));
-  TRY(check_finite(act, count, a->act_dim, "act"));
-  TRY(agent_check_actions(act, 1, count, a->act_dim));
-  TRY(check_finite(next_obs, count, a->obs_dim, "next_obs"));
-  if (discount) TRY(check_finite(discount, count, 1, "discount"));
-  return copy_data(a, count, (const float *const[]){obs, act, next_obs, discount});
-}
-
-bfm_status agent_lend_data(bfm_agent *a, int64_t count, const float *obs, const float *act,
-                           const float *next_obs, const float *discount) {
-  const float *const arrays[DATA_ARRAYS] = {obs, act, next_obs, discount};
-  TRY(check_count(count));
-  if (!agent_on_cpu(a)) return copy_data(a, count, arrays);
-  TRY(begin_data(a));
-  return use_data(a, count, arrays);
-}
-
-int agent_set_lr(bfm_agent *a, double lr) {
-  if (a->config.lr > 0) a->config.b_lr *= lr / a->config.lr;
-  a->config.lr = lr;
-  forget_graphs(a);
-  return a->data_count ? record_graphs(a) : BFM_OK;
-}
-
-bfm_status bfm_agent_train(bfm_agent *a, int64_t steps, float *losses) {
-  NEED("agent", a);
-  if (!a->data_count)
-    return bfm_fail(BFM_BAD_ARGUMENT, "no data to train on: bfm_agent_set_data first");
-  if (steps < 0) return bfm_fail(BFM_BAD_ARGUMENT, "steps must be 0 or more, not %ld", (long)steps);
-  int64_t pool = a->config.z_pool;
-  for (int64_t end = a->step + steps; a->step < end;) {
-    int64_t run = end - a->step;
-    if (a->autoregressive) {
-      if (a->step % pool == 0) TRY(a->ops->replay(a->ops, a->refresh_graph, 1));
-      int64_t left = pool - a->step % pool;
-      run = run < left ? run : left;
-    }
-    TRY(a->ops->replay(a->ops, a->step_graph, run));
-    a->step += run;
-    a->stepped = 1;
-  }
-  return steps > 0 ? check_losses(a, losses) : BFM_OK;
-}
+void agent_sample(bfm_agent *a) { run_lines(a, sample, sizeof sample / sizeof *sample); }
+void agent_learn(bfm_agent *a) { run_lines(a, learn, sizeof learn / sizeof *learn); }

@@ -31,6 +31,16 @@ static void take_block(bfm_agent *a, const float *out, float *z, int64_t rows, i
                                               .ld_out = a->d * words, .ld_in = a->d * words});
 }
 
+// Draw the states of the pool from `states`, the data's or the batch's: `count` rows a replica, each
+// replica's `stride` rows after the one before.
+void agent_draw_pool_states(bfm_agent *a, const float *states, int64_t count, int64_t stride) {
+  a->ops->sample_rows(a->ops, &(SampleRows){.out = a->pool_obs, .in = states,
+                                            .seeds = a->params.seeds, .step = a->step_device,
+                                            .stream = STREAM_Z_STATE, .replicas = a->R,
+                                            .rows = a->pool_rows, .cols = a->obs_dim,
+                                            .below = count, .in_stride = stride});
+}
+
 // z of the states in pool_obs block by block, or Gaussian, on the sphere
 void agent_refresh_pool(bfm_agent *a) {
   Ops *ops = a->ops;
