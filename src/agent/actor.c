@@ -1,4 +1,4 @@
-// The actor's loss (lines 14–17 of Algorithm 2): gradient by the policy's output before its tanh.
+// The actor's loss (lines 14–17 of Algorithm 2), and its gradient by the policy's output before tanh.
 //
 //   TD3: −mean_j min_m F_m(s_j, π(s_j,z), z)·z
 //   AW:  A = mean_m F_m(s,a,z)·z − min_m F_m(s,a_π,z)·z,  w = softmax(A/β),  w' ∝ w/(1−w),
@@ -6,7 +6,7 @@
 
 #include "agent/agent.h"
 
-// needs q; leaves dx
+// needs q; writes dx
 void aw_actor_loss(bfm_agent *a) {
   Ops *ops = a->ops;
   const Config *c = &a->config;
@@ -23,7 +23,7 @@ void aw_actor_loss(bfm_agent *a) {
                               .mu_stride = 2 * a->N, .sigma = (float)c->sigma});
 }
 
-// needs q; back through F (whose parameters get no gradient from here) to the action
+// needs q; writes dx: the gradient goes back through F to the action, but not to F's parameters
 void td3_actor_loss(bfm_agent *a) {
   Ops *ops = a->ops;
   const Net *f = &a->net[NET_F];

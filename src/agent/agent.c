@@ -1,6 +1,6 @@
 // Making an agent: networks, parameters, buffers. There are two allocations. The first holds the
-// parameters; the second holds what training needs and is made before the first step, so that an
-// agent that only acts does without it. A step allocates nothing.
+// parameters. The second holds the buffers of training and is made before the first step, so an
+// agent that only acts never has it. A step allocates nothing.
 
 #include "agent/agent.h"
 
@@ -247,7 +247,7 @@ const char *bfm_agent_env(const bfm_agent *a) { return a->prompt.env; }
 int64_t bfm_agent_prompt_count(const bfm_agent *a) { return a->prompt.count; }
 const float *bfm_agent_prompt_obs(const bfm_agent *a) { return a->prompt.obs; }
 
-// a table of the prompt states and how many columns it has
+// a table of the prompt states, and the number of its columns
 static const double *table(const double *values, int64_t has, int64_t *columns) {
   if (columns) *columns = has;
   return has ? values : NULL;
@@ -284,7 +284,8 @@ bfm_status bfm_agent_tensor_info(const bfm_agent *a, int index, const char **nam
 
 int agent_check_replica(const bfm_agent *a, int replica) {
   if (replica >= 0 && replica < a->R) return BFM_OK;
-  return bfm_fail(BFM_BAD_ARGUMENT, "replica %d of an agent with %d", replica, a->R);
+  return bfm_fail(BFM_BAD_ARGUMENT, "there is no replica %d: the agent has %d, counted from 0",
+                  replica, a->R);
 }
 
 int agent_check_actions(const float *act, int replicas, int64_t rows, int64_t act_dim) {

@@ -16,8 +16,8 @@ enum { NET_F, NET_B, NET_U, NET_V, NET_PI, NET_COUNT };  // lap: psi and phi for
 
 #define MAX_LOSSES 4
 
-// States of the training data that the model carries. src/prompt computes rewards and goals on them;
-// here they are arrays to save and load.
+// The prompt states: states of the training data that a model carries. src/prompt computes rewards
+// and goals on them; for the agent they are arrays to save and load.
 typedef struct {
   char env[64];  // the domain's name, empty when unknown
   int64_t count, nq, nv, na;
@@ -38,16 +38,17 @@ struct bfm_agent {
   Params params;
 
   // counters on the device; the host's count of steps
-  int64_t *step_device, *step_update;  // of the draws, of the updates, which may run on beside them
+  int64_t *step_device,
+      *step_update;  // of the draws; of the updates, which may lag one step behind
   int64_t step;
-  int64_t before;         // steps of the model that this one began as, for its file
-  int stepped;            // the buffers below are those of a step
+  int64_t before;         // steps of the model that this agent was loaded from
+  int stepped;            // the buffers below hold the results of a step
   int32_t *goal_columns;  // on the device, NULL without a goal space
 
   // the transitions to sample from
   int64_t data_count;
   const float *data_obs, *data_act, *data_next, *data_discount;
-  void *data_memory;  // where they are copies
+  void *data_memory;  // NULL when they are the caller's
 
   // a batch
   float *obs, *act, *next_obs, *discount;  // [R, N, ·]
@@ -57,25 +58,25 @@ struct bfm_agent {
   float *pool, *pool_obs, *pool_goal, *pool_z, *pool_zb;  // [R, P, ·]
   int64_t pool_rows;                                      // P
 
-  // networks at work, F on rows (s, a) then (s, pi(s)); pi on rows s then s'
+  // activations; F has rows (s, a), then (s, a_π); π has rows s, then s'
   Tape tape[NET_COUNT], tape_target[NET_COUNT], tape_pool;
   float *mu, *act_pi, *act_next;     // [R, 2N, act], [R, N, act]
   float *b, *b_target;               // [R, N, d] (lap: phi [R, 2N, d])
   float *f_mean;                     // [R, N, d]
   float *m, *t, *c;                  // the matrices F·B, target, B·B
-  float *db, *df, *df_pi, *du, *dv;  // gradients by the networks' outputs
-  float *q;                          // [R, M, 2N]: of the data's actions, of pi's
+  float *db, *df, *df_pi, *du, *dv;  // gradients of the losses by the networks' outputs
+  float *q;                          // [R, M, 2N]: values of the data's actions, then of π's
   float *q_target, *phi_z;           // [R, M, N], [R, N]
   float *w, *advantage, *dx;         // [R, N], [R, N], [R, N, act]
-  float *partial;                    // sums on their way
+  float *partial;                    // partial sums of the losses
   float *loss;                       // [R, loss_count]
   int loss_count;
   const char *loss_names[MAX_LOSSES];
 
   void *memory, *parameter_memory;
   OpsGraph *step_graph, *refresh_graph;
-  struct Infer *infer;      // buffers for the networks outside training, made when needed
-  struct Encoder *encoder;  // and for prompts
+  struct Infer *infer;      // buffers for acting, made at the first call
+  struct Encoder *encoder;  // buffers for prompting, likewise
   PromptStates prompt;
 };
 
@@ -132,7 +133,7 @@ void agent_select_goal(const bfm_agent *agent, float *out, const float *obs, int
 // B from x, the output of its network: x itself, or x with each block scaled to its norm
 void agent_b_output(const bfm_agent *agent, float *out, const float *x, int64_t rows);
 
-// fb.c, laplacian.c, actor.c: losses and gradients by the outputs of the networks
+// fb.c, laplacian.c, actor.c: losses, and their gradients by the outputs of the networks
 void fb_target(bfm_agent *agent);
 void fb_products(bfm_agent *agent);  // m = F·B
 void fb_loss(bfm_agent *agent);
@@ -144,18 +145,18 @@ void aw_actor_loss(bfm_agent *agent);
 void td3_actor_loss(bfm_agent *agent);
 
 // agent.c
-int agent_ready(bfm_agent *agent);  // buffers of a training step, made at the first call
-// start: with initial parameters; else they are zero, to be filled from a file
+int agent_ready(bfm_agent *agent);  // makes the buffers of a training step at the first call
+// start: initialize the parameters; else they are zero, to be read from a file
 int agent_new(bfm_agent **out, int64_t obs_dim, int64_t act_dim, const Config *config, int start);
 int agent_check_replica(const bfm_agent *agent, int replica);
-int agent_on_cpu(const bfm_agent *agent);  // its memory is the program's own
-// refuses actions that no policy can take, as dataset_check_actions does
+int agent_on_cpu(const bfm_agent *agent);
+// refuses actions that are not within ±1, as dataset_check_actions does
 int agent_check_actions(const float *act, int replicas, int64_t rows, int64_t act_dim);
 
 // infer.c, encode.c
 void agent_free_infer(bfm_agent *agent);
 void agent_free_encoder(bfm_agent *agent);
-int agent_check_z(const float *z, int64_t d);  // BFM_BAD_ARGUMENT if it is too long to normalize
+int agent_check_z(const float *z, int64_t d);  // refuses a z that is too long to normalize
 
 void prompt_states_free(PromptStates *states);
 

@@ -13,28 +13,31 @@
 
 const Option agent_options[] = {
     {"algo", OPTION_CHOICE, AT(algo), "fb-aware", 0, 0, "fb|fb-aw|fb-are|fb-aware|lap|lap-aw",
-     "features and actor: aw weights by advantage, are has auto-regressive features"},
+     "algorithm: -aw weights actions by advantage, -are has auto-regressive features, -aware both"},
     {"d", OPTION_INT, AT(d), "64", 1, 4096, NULL, "length of the task vector z"},
     {"blocks", OPTION_INT, AT(blocks), "0", 0, 64, NULL,
-     "auto-regressive blocks K; 0: 8 for fb-are and fb-aware (d/2 below d 16), else 1"},
-    {"batch", OPTION_INT, AT(batch), "1024", 2, 65536, NULL, "transitions a step"},
+     "auto-regressive blocks K of z; 0: 8 for fb-are and fb-aware (d/2 if d is below 16), else 1"},
+    {"batch", OPTION_INT, AT(batch), "1024", 2, 65536, NULL, "transitions in a training step"},
     {"seed", OPTION_INT, AT(seed), "0", 0, 9e15, NULL, "seed of every random draw"},
     {"seeds", OPTION_INT, AT(seeds), "1", 1, 64, NULL,
-     "replicas trained side by side, with seeds seed, seed+1, …"},
+     "replicas trained side by side, with the seeds seed, seed+1, …"},
     {"preset", OPTION_CHOICE, AT(preset), "paper", 0, 0, "paper|small",
-     "widths: paper 1024/512/256, small 256/128/128 for a CPU"},
+     "network widths (hidden/feat/b-hidden): paper 1024/512/256; small 256/128/128, for a CPU"},
     {"hidden", OPTION_INT, AT(hidden), "0", 0, 4096, NULL, "width of F and pi; 0: the preset's"},
     {"feat", OPTION_INT, AT(feat), "0", 0, 4096, NULL,
      "width of each branch's output in F and pi; 0: the preset's"},
     {"b-hidden", OPTION_INT, AT(b_hidden), "0", 0, 4096, NULL, "width of B; 0: the preset's"},
-    {"gamma", OPTION_REAL, AT(gamma), "0.98", 0, 1, NULL, "discount"},
+    {"gamma", OPTION_REAL, AT(gamma), "0.98", 0, 1, NULL,
+     "discount of future rewards, per transition"},
     {"lr", OPTION_REAL, AT(lr), "1e-4", 0, 10, NULL, "Adam's learning rate"},
     {"b-lr", OPTION_REAL, AT(b_lr), "0", 0, 10, NULL, "learning rate of B; 0: lr"},
-    {"polyak", OPTION_REAL, AT(polyak), "0.01", 0, 1, NULL, "share of the new in the targets"},
+    {"polyak", OPTION_REAL, AT(polyak), "0.01", 0, 1, NULL,
+     "how far target networks move towards the networks in each step"},
     {"ortho", OPTION_REAL, AT(ortho), "1", 0, 1e6, NULL, "weight of the orthonormality loss"},
-    {"target", OPTION_CHOICE, AT(target), "mean", 0, 0, "mean|min", "target over the members of F"},
+    {"target", OPTION_CHOICE, AT(target), "mean", 0, 0, "mean|min",
+     "targets take the mean or the minimum over the members of F"},
     {"ensemble", OPTION_CHOICE, AT(ensemble), "parallel", 0, 0, "parallel|shared",
-     "members of F: whole networks, or heads on one"},
+     "members of F are separate networks, or heads of one"},
     {"members", OPTION_INT, AT(members), "2", 1, 8, NULL, "members M of F"},
     {"b-norm", OPTION_BOOL, AT(b_norm), "on", 0, 0, NULL,
      "scale each block of B to norm sqrt(d_k)"},
@@ -42,36 +45,37 @@ const Option agent_options[] = {
     {"pi-norm", OPTION_BOOL, AT(pi_norm), "off", 0, 0, NULL, "layer norm in the trunk of pi"},
     {"weights", OPTION_CHOICE, AT(weights), "iwis", 0, 0, "iwis|wis",
      "importance weights of advantage weighting"},
-    {"beta", OPTION_REAL, AT(beta), "10", 1e-6, 1e9, NULL, "temperature of advantage weighting"},
+    {"beta", OPTION_REAL, AT(beta), "10", 1e-6, 1e9, NULL,
+     "temperature of advantage weighting: weights are softmax(advantage / beta)"},
     {"clip", OPTION_REAL, AT(clip), "4.6", 0, INFINITY, NULL,
-     "largest advantage over beta; inf: none"},
+     "largest value of advantage / beta; inf: no limit"},
     {"ess", OPTION_REAL, AT(ess), "0", 0, 1, NULL,
-     "effective sample size of the weights, as a share of the batch, for which beta is found at "
-     "each step; 0: beta and clip as given"},
+     "effective sample size of the weights as a share of the batch; each step finds the beta that "
+     "gives it; 0: use beta and clip"},
     {"adv", OPTION_CHOICE, AT(adv), "mean", 0, 0, "mean|sum",
-     "the data's value over the members (the paper prints a sum)"},
+     "how the members' values of the data's action are combined (the paper prints a sum)"},
     {"adv-base", OPTION_CHOICE, AT(adv_base), "min", 0, 0, "min|mean",
-     "the policy's value over the members"},
+     "how the members' values of the policy's action are combined"},
     {"sigma", OPTION_REAL, AT(sigma), "0.2", 1e-3, 10, NULL, "standard deviation of the policy"},
     {"noise-clip", OPTION_REAL, AT(noise_clip), "0.3", 0, 10, NULL,
-     "largest policy noise in training"},
+     "limit of the policy's noise in training"},
     {"es", OPTION_INT, AT(es), "32", 0, 4096, NULL,
-     "actions of evaluation-based sampling when acting; 0: off"},
-    {"z-mix", OPTION_REAL, AT(z_mix), "0.5", 0, 1, NULL, "share of z drawn from B of a state"},
+     "evaluation-based sampling: act by the best of so many sampled actions; 0: off"},
+    {"z-mix", OPTION_REAL, AT(z_mix), "0.5", 0, 1, NULL,
+     "share of z that is B of a random state; the rest is Gaussian"},
     {"z-groups", OPTION_INT, AT(z_groups), "0", 0, 65536, NULL,
-     "distinct z in a batch; 0: 1 when auto-regressive, else one a transition"},
+     "distinct z in a batch; 0: 1 if auto-regressive, else one per transition"},
     {"z-pool", OPTION_INT, AT(z_pool), "32", 1, 4096, NULL,
-     "auto-regressive: z drawn at once, every so many steps"},
+     "auto-regressive algorithms draw so many z at once, every so many steps"},
     {"goal", OPTION_TEXT, AT(goal), "", 0, 0, NULL,
-     "goal space: columns of the observation that B sees (0:4,7), for bfm train also by "
-     "dm_control's "
-     "names (height,velocity); empty: all"},
+     "goal space: the columns of the observation that B sees (0:4,7); bfm train also takes "
+     "dm_control's names (height,velocity); empty: all columns"},
     {"mbar", OPTION_INT, AT(mbar), "0", 0, 4096, NULL,
-     "rank of the action-independent term of the advantage-only model; 0: off"},
+     "rank of the term that does not depend on the action, in the advantage-only model; 0: off"},
     {"device", OPTION_TEXT, AT(device), "auto", 0, 0, NULL, "auto, cpu, cuda or cuda:n"},
     {"precision", OPTION_CHOICE, AT(precision), "auto", 0, 0, DEVICE_PRECISIONS,
-     "of the products; auto: bf16 on a GPU, f32 on a CPU"},
-    {"threads", OPTION_INT, AT(threads), "0", 0, 1024, NULL, "CPU threads; 0: one a core"},
+     "precision of matrix products; auto: bf16 on a GPU, f32 on a CPU"},
+    {"threads", OPTION_INT, AT(threads), "0", 0, 1024, NULL, "CPU threads; 0: one per core"},
     {0},
 };
 
@@ -86,7 +90,7 @@ int config_complete(Config *c) {
   if (!c->hidden) c->hidden = small ? 256 : 1024;
   if (!c->feat) c->feat = small ? 128 : 512;
   if (!c->b_hidden) c->b_hidden = small ? 128 : 256;
-  // a block of one is scaled to its sign, and learns nothing
+  // a block with one feature would be scaled to its sign, and learn nothing
   if (!c->blocks) c->blocks = !autoregressive || c->d < 4 ? 1 : c->d < 16 ? c->d / 2 : 8;
   if (!c->z_groups) c->z_groups = autoregressive ? 1 : c->batch;
   if (c->seeds < 1) c->seeds = 1;
@@ -111,11 +115,11 @@ int config_complete(Config *c) {
   if (autoregressive && c->batch / c->z_groups < 2) {
     return bfm_fail(
         BFM_BAD_ARGUMENT,
-        "z-groups = %ld leaves one transition a group: an auto-regressive algorithm needs two",
+        "z-groups = %ld leaves one transition per group: an auto-regressive algorithm needs two",
         (long)c->z_groups);
   }
   if (c->mbar && algo_is_laplacian(c->algo)) {
-    return bfm_fail(BFM_BAD_ARGUMENT, "mbar = %ld belongs to the fb algorithms, not to lap",
+    return bfm_fail(BFM_BAD_ARGUMENT, "mbar = %ld is for the fb algorithms: leave it out for lap",
                     (long)c->mbar);
   }
   return BFM_OK;

@@ -1,4 +1,4 @@
-// An agent's options: every choice and ablation of the paper, and what it runs on.
+// An agent's options: every choice and ablation of the paper, and the machine it runs on.
 
 #ifndef BFM_AGENT_CONFIG_H
 #define BFM_AGENT_CONFIG_H
@@ -31,15 +31,15 @@ int algo_is_autoregressive(int algo);
 int algo_is_weighted(int algo);
 int algo_is_laplacian(int algo);
 
-// replace "as the preset or the algorithm says" by numbers and check what options alone cannot:
-// blocks ≤ d, z-groups divides the batch, …
+// Replace zeros that stand for a default of the preset or the algorithm, and check combinations of
+// options: blocks ≤ d, z-groups divides the batch, …
 int config_complete(Config *config);
 
 // the columns of a goal space, "0:4,7" → 0 1 2 3 7, into a malloc'ed array; empty text: NULL, 0
 int config_goal_columns(const Config *config, int64_t obs_dim, int32_t **columns, int64_t *count);
 
-// where an agent runs, as options to load it with: {"device": "cpu", "threads": 2}
-#define MACHINE_SIZE (6 * OPTION_TEXT_SIZE + 64)  // a character may take six in JSON
+// the options that say where an agent runs, as JSON: {"device": "cpu", "threads": 2}
+#define MACHINE_SIZE (6 * OPTION_TEXT_SIZE + 64)  // JSON may escape a character as six
 void config_machine(const char *device, int64_t threads, char out[MACHINE_SIZE]);
 
 #endif

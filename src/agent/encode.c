@@ -224,7 +224,7 @@ static int solve_least_squares(Encoder *p, float *z) {
   return status;
 }
 
-// ------------------------------- from weights to z ---------------------------------------------------------
+// ------------------------------- from weights to z -----------------------------------------------
 
 // The networks normalize z to the length √d. A norm whose square overflows float32 would become zero.
 int agent_check_z(const float *z, int64_t d) {

@@ -8,7 +8,7 @@
 
 #include "agent/agent.h"
 
-// an operand of these products: [rows, width], one for `share` groups of them
+// an operand of the products: [rows, width] for every `share` consecutive groups
 typedef struct {
   float *at;
   int64_t rows;
@@ -29,7 +29,7 @@ static void outer(bfm_agent *a, float *matrix, int members, Rows x, Rows y, int6
   }
 }
 
-// out_i (+)= matrix_i·y_i (or its transpose), summed over members when out's share is M
+// out_i (+)= matrix_i·y_i, or matrix_iᵀ·y_i; summed over the members if out.share is M
 static void inner(bfm_agent *a, Rows out, const float *matrix, int members, int transpose, Rows y,
                   int64_t width, Epilogue epilogue) {
   for (int64_t i = 0; i < a->I; i++) {
@@ -44,10 +44,10 @@ static void inner(bfm_agent *a, Rows out, const float *matrix, int members, int 
   }
 }
 
-// a network's output, one for so many groups
+// a network's output as an operand
 static Rows output(const Tape *tape, int share) { return (Rows){tape->out, tape->rows, share}; }
 
-// needs F(s,a,z), B (and U, V)
+// needs F(s, a, z) and B; with mbar also U and V
 void fb_products(bfm_agent *a) {
   int M = a->M;
   outer(a, a->m, M, output(&a->tape[NET_F], 1), (Rows){a->b, a->N, M}, a->d, EPILOGUE_NONE);
@@ -58,7 +58,7 @@ void fb_products(bfm_agent *a) {
 
 static int target_members(const bfm_agent *a) { return a->config.target == TARGET_MIN ? a->M : 1; }
 
-// F⁻(s',a',z)·B⁻(s',z), of the members' mean or of each
+// F⁻(s',a',z)·B⁻(s',z): of the mean over the members, or (target min) of each member
 void fb_target(bfm_agent *a) {
   Ops *ops = a->ops;
   int members = target_members(a);
@@ -74,7 +74,7 @@ void fb_target(bfm_agent *a) {
         output(&a->tape_target[NET_V], members), a->config.mbar, EPILOGUE_ADD);
 }
 
-// needs the target too; leaves df
+// needs the target; writes df
 void fb_loss(bfm_agent *a) {
   Ops *ops = a->ops;
   fb_products(a);
@@ -86,7 +86,8 @@ void fb_loss(bfm_agent *a) {
   inner(a, (Rows){a->df, a->N, 1}, a->m, a->M, 0, (Rows){a->b, a->N, a->M}, a->d, EPILOGUE_NONE);
 }
 
-// after both losses: adds to the db of orthonormality (and leaves du, dv)
+// after both losses: adds the FB loss's gradient to db, which has that of orthonormality; with mbar
+// writes du and dv
 void fb_features_grad(bfm_agent *a) {
   int M = a->M;
   int64_t rank = a->config.mbar;
@@ -97,7 +98,7 @@ void fb_features_grad(bfm_agent *a) {
   inner(a, dv, a->m, M, 1, output(&a->tape[NET_U], M), rank, EPILOGUE_NONE);
 }
 
-// needs B only; leaves λ times its gradient in db, lap: adds it
+// needs B only; writes λ times its gradient to db (lap: adds it)
 void ortho_loss(bfm_agent *a) {
   Ops *ops = a->ops;
   int64_t rows = a->laplacian ? 2 * a->N : a->N;  // lap: at phi(s'), the second half

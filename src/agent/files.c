@@ -1,8 +1,8 @@
 // Agents in files. A model holds the networks of one replica and its prompt states; a state holds
-// everything of all replicas that a run needs to go on with the bits of the run that never stopped.
-// Both are safetensors with the configuration in the metadata. An exported model may have its
-// parameters as bfloat16 and its states as float32: half the bytes, nearly the same actions. A model
-// that was exported so stays so when it is exported again: it is told by its values, which fit.
+// everything of all replicas, so that a run resumes bit-identically to an uninterrupted one. Both
+// are safetensors files with the configuration in the metadata. An exported model may store its
+// parameters as bfloat16 and its prompt states as float32: half the bytes, nearly the same actions.
+// When such a model is exported again it stays at half size: all its values fit in those types.
 
 #include <math.h>
 #include <stdio.h>
@@ -17,7 +17,7 @@ enum { MODEL, STATE };
 
 static const char *const kinds[] = {"model", "state"};
 
-// list all of the agent that a file of this kind holds; returns how many tensors
+// list what a file of this kind holds of the agent; returns the number of tensors
 static int list_entries(const bfm_agent *a, int kind, int replica, Entry *entries) {
   int n = 0;
   if (kind == MODEL) checkpoint_add_replica(entries, &n, &a->params, replica, ~0u);
@@ -79,7 +79,7 @@ static int save_model(bfm_agent *a, int replica, int half, const char *path) {
   Config config = a->config;
   config.seed += replica;
   config.seeds = 1;
-  TRY(options_set(agent_options, &config, "device", "auto"));  // it runs wherever it is taken
+  TRY(options_set(agent_options, &config, "device", "auto"));  // another machine may load it
   return save(a, MODEL, replica, config, half, path);
 }
 
@@ -96,7 +96,7 @@ bfm_status bfm_agent_save_state(bfm_agent *a, const char *path) {
 
 // ------------------------------- exporting -------------------------------------------------------
 
-// whether values lose nothing as bfloat16, or as float32
+// whether all values are exact as bfloat16, or as float32
 static int fit_bf16(const float *values, int64_t count) {
   int64_t i = 0;
   while (i < count && bf16_to_f32(f32_to_bf16(values[i])) == values[i]) i++;
@@ -109,8 +109,8 @@ static int fit_f32(const double *values, int64_t count) {
   return i == count;
 }
 
-// the parameters of one replica in an agent with fewer members: they come first in each tensor.
-// *fit: all of them fit in bfloat16
+// Copy one replica's parameters to an agent with fewer members, which come first in each tensor.
+// *fit: whether all of them are exact as bfloat16
 static int copy_parameters(bfm_agent *to, bfm_agent *from, int replica, int *fit) {
   *fit = 1;
   for (int i = 0; i < to->params.tensor_count; i++) {
@@ -130,7 +130,7 @@ static int copy_parameters(bfm_agent *to, bfm_agent *from, int replica, int *fit
   return to->ops->sync(to->ops);
 }
 
-// `count` of the prompt states, chosen at random, in their order
+// copy `count` of the prompt states, chosen at random, in their order
 static int copy_prompt(bfm_agent *to, const bfm_agent *from, int64_t count) {
   const PromptStates *p = &from->prompt;
   PromptStates *q = &to->prompt;
@@ -198,7 +198,7 @@ bfm_status bfm_agent_export(bfm_agent *a, int replica, const char *path, int mem
 
 // ------------------------------- reading ---------------------------------------------------------
 
-// a table of `count` prompt states, float64 or float32, as float64; no columns when it is not there
+// read a table of `count` prompt states, float64 or float32, as float64; 0 columns if there is none
 static int read_states(const SafeTensors *file, const char *name, int64_t count, int64_t *columns,
                        double **out) {
   const Tensor *t = safetensors_find(file, name);
@@ -248,7 +248,7 @@ static int read_prompt(bfm_agent *a, const SafeTensors *file) {
   return BFM_OK;
 }
 
-// a model has no targets: they start as the networks themselves
+// a model has no targets: they start as copies of the networks
 static int restore(bfm_agent *a, const SafeTensors *file, int kind) {
   if (kind == STATE) TRY(agent_ready(a));  // the pool of z is one of its buffers
   Entry *entries = malloc(CHECKPOINT_ENTRIES * sizeof *entries);
@@ -271,13 +271,13 @@ static int restore(bfm_agent *a, const SafeTensors *file, int kind) {
   return ops->sync(ops);
 }
 
-// with another one, the same parameters would be those of another network
+// options without which the same parameters would be another network's; and those that set shapes
 static const char *const meaning[] = {"blocks", "goal", "f-norm", "pi-norm", "b-norm", NULL};
 static const char *const shaping[] = {"algo", "d",        "seeds",    "hidden",
                                       "feat", "b-hidden", "members",  "ensemble",
                                       "mbar", "z-pool",   "z-groups", NULL};
 
-// that no option of these is another than the file's own
+// refuse options that differ from the file's own
 static int check_kept(const Config *own, const Config *config, const char *const *names) {
   for (; *names; names++) {
     const Option *option = options_find(agent_options, *names);
@@ -285,7 +285,7 @@ static int check_kept(const Config *own, const Config *config, const char *const
     options_get(option, own, has, sizeof has);
     options_get(option, config, wanted, sizeof wanted);
     if (!strcmp(has, wanted)) continue;
-    return bfm_fail(BFM_BAD_ARGUMENT, "it was made with %s %s, which cannot become %s", *names, has,
+    return bfm_fail(BFM_BAD_ARGUMENT, "the file has %s %s, which cannot change to %s", *names, has,
                     wanted);
   }
   return BFM_OK;
@@ -315,12 +315,12 @@ static int load(bfm_agent **out, const SafeTensors *file, const char *options) {
   TRY(checkpoint_config(file, agent_options, &own, NULL));
   TRY(checkpoint_config(file, agent_options, &config, options));
   if (config_complete(&own)) return BFM_BAD_FILE;
-  // one z a transition stays that with another batch
+  // one z per transition stays one per transition when the batch changes
   if (own.z_groups == own.batch && config.z_groups == own.batch) config.z_groups = config.batch;
   TRY(config_complete(&config));
   TRY(check_kept(&own, &config, meaning));
   int status = load_as(out, file, kind, &config);
-  // a file that does not fit what was given beside it is not to blame
+  // if the tensors do not fit because of an option that was given, blame the option
   if (status == BFM_BAD_FILE) TRY(check_kept(&own, &config, shaping));
   return status;
 }

@@ -1,13 +1,13 @@
 // The guard's three rules.
 //
-// F_j = E_k[M_jk B_k] where E[BBᵀ] = 1. A true M is never negative and E_k[M_jk] = 1/(1−γ): so
-// ‖F‖ ≤ √d/(1−γ), as successor features of lap are too. Learned ones reach it; what is well beyond
-// it is bootstrapped from itself.
+// 1. F_j = E_k[M_jk B_k] where E[BBᵀ] = 1. A true M is never negative and E_k[M_jk] = 1/(1−γ), so
+// ‖F‖ ≤ √d/(1−γ); the same holds for the successor features of lap. Learned F reach this bound. An F
+// far beyond it feeds on its own targets.
 //
-// (tr C)²/tr C² with C = E[BBᵀ] is the number of directions that B uses, d when it is orthonormal.
-// When it is 1, B no longer tells states apart. The orthonormality loss has tr C² in it.
+// 2. (tr C)²/tr C² with C = E[BBᵀ] is the number of directions that B uses: d if it is orthonormal.
+// At 1, B no longer tells states apart. tr C² is taken from the orthonormality loss.
 //
-// F that is the same for all rows of a batch is a network whose units have all died.
+// 3. If F is the same for all rows of a batch, all units of one of its layers have died.
 
 #include "agent/guard.h"
 
@@ -16,9 +16,9 @@
 
 #include "agent/agent.h"
 
-#define MOST_F 2.0  // times the bound
+#define MOST_F 2.0  // ‖F‖ as a multiple of the bound
 #define FEWEST_DIRECTIONS 1.05
-#define LEAST_SPREAD 1e-9  // of F's rows around their mean, as a share of their square
+#define LEAST_SPREAD 1e-9  // variance of F's rows as a share of their mean square
 
 static double mean_square(const float *x, int64_t rows, int64_t d) {
   double sum = 0;
@@ -27,7 +27,7 @@ static double mean_square(const float *x, int64_t rows, int64_t d) {
   return sum / rows;
 }
 
-// the part of the mean square that is the square of the mean row
+// the square of the mean row, a part of mean_square
 static double square_of_mean(const float *x, int64_t rows, int64_t d) {
   double sum = 0;
   for (int64_t j = 0; j < d; j++) {
@@ -46,18 +46,20 @@ static int check_member(const bfm_agent *a, int replica, const float *f, const f
   double share = sqrt(f_square * b_square) * fmax(1 - a->config.gamma, 1e-3) / a->d;
   if (!(share <= MOST_F)) {
     return bfm_fail(BFM_DIVERGED,
-                    "%s of replica %d is %.3g times as large as it can be at step %ld", f_name,
-                    replica, share, (long)a->step);
+                    "at step %ld, %s of replica %d is %.3g times as large as theory allows",
+                    (long)a->step, f_name, replica, share);
   }
   if (a->step < GUARD_STEPS) return BFM_OK;
   double directions = b_square * b_square / (2 * (ortho + b_square));
   if (a->d > 1 && a->config.ortho > 0 && !(directions >= FEWEST_DIRECTIONS)) {
-    return bfm_fail(BFM_DIVERGED, "%s of replica %d has %.3g of %ld directions left at step %ld",
-                    b_name, replica, directions, (long)a->d, (long)a->step);
+    return bfm_fail(BFM_DIVERGED,
+                    "at step %ld, %s of replica %d uses only %.3g of its %ld directions",
+                    (long)a->step, b_name, replica, directions, (long)a->d);
   }
   if (f_square - square_of_mean(f, a->N, a->d) <= LEAST_SPREAD * f_square) {
-    return bfm_fail(BFM_DIVERGED, "%s of replica %d is the same for all of a batch at step %ld",
-                    f_name, replica, (long)a->step);
+    return bfm_fail(BFM_DIVERGED,
+                    "at step %ld, %s of replica %d is the same for all rows of the batch",
+                    (long)a->step, f_name, replica);
   }
   return BFM_OK;
 }
@@ -66,7 +68,7 @@ int guard_check(bfm_agent *a, const float *losses) {
   if (!a->stepped) return BFM_OK;
   int64_t f_rows = a->tape[NET_F].rows, b_rows = a->laplacian ? 2 * a->N : a->N, n = a->N * a->d;
   float *f = malloc(2 * n * sizeof *f), *b = f + n;
-  if (!f) return bfm_fail(BFM_NO_MEMORY, "out of memory to look at F and B");
+  if (!f) return bfm_fail(BFM_NO_MEMORY, "no memory for a check of F and B");
   int status = BFM_OK;
   for (int g = 0; g < a->R * a->M && !status; g++) {
     int r = g / a->M;

@@ -1,15 +1,15 @@
-// Whether a run has diverged, from its last step alone: nothing to keep, so a resumed run is judged
-// as one that never stopped.
+// Whether a run has diverged, judged by its last step alone. Nothing is kept between checks, so a
+// resumed run is judged like an uninterrupted one.
 
 #ifndef BFM_AGENT_GUARD_H
 #define BFM_AGENT_GUARD_H
 
 #include "bfm.h"
 
-#define GUARD_STEPS 200  // before, features have had no time to come apart
+#define GUARD_STEPS 200  // steps between checks; earlier, the features are still too alike to judge
 
-// BFM_DIVERGED with the reason, after a step whose losses [R, loss_count] are given. Cheap: it
-// reads F and B of the batch
+// Check after a step with losses [R, loss_count]; BFM_DIVERGED with the reason. This is cheap: it
+// reads F and B of the batch.
 int guard_check(bfm_agent *agent, const float *losses);
 
 #endif

@@ -1,12 +1,12 @@
-// The networks outside training, for any number of rows: F, B, pi, and acting. Work goes through in
-// chunks; its buffers are made at the first call and kept.
+// The networks outside training, for any number of rows: F, B, π, and acting. Rows are computed in
+// chunks. The buffers of a chunk are allocated at the first call and kept.
 
 #include <stdlib.h>
 
 #include "agent/agent.h"
 
 #define CHUNK 2048      // rows at once
-#define CHUNK_GPU 4096  // beside a training run, every chunk waits for its turn
+#define CHUNK_GPU 4096  // fewer chunks: beside a training run, each waits for the GPU
 
 typedef struct Infer {
   int64_t rows;
@@ -41,7 +41,7 @@ void agent_free_infer(bfm_agent *a) {
   a->infer = NULL;
 }
 
-// buffers for at least `rows` rows or a chunk of them, and at least `least`
+// make buffers for `rows` rows, a chunk at most, but never for fewer than `least`
 static int reserve(bfm_agent *a, int64_t rows, int64_t least) {
   int64_t chunk = agent_on_cpu(a) ? CHUNK : CHUNK_GPU, want = rows < chunk ? rows : chunk;
   want = (want > least ? want : least) + 15;
@@ -59,7 +59,7 @@ static int reserve(bfm_agent *a, int64_t rows, int64_t least) {
 static int check(bfm_agent *a, int replica, int64_t rows) {
   TRY(agent_check_replica(a, replica));
   if (rows < 1)
-    return bfm_fail(BFM_BAD_ARGUMENT, "at least one row is needed, not %ld", (long)rows);
+    return bfm_fail(BFM_BAD_ARGUMENT, "the number of rows must be 1 or more, not %ld", (long)rows);
   return BFM_OK;
 }
 
@@ -69,7 +69,7 @@ static int put(bfm_agent *a, float *to, const float *from, int64_t row, int64_t 
   return a->ops->upload(a->ops, to, from + row * cols, rows * cols * sizeof *to);
 }
 
-// the z of n rows: rows `row` … of z, or, when z is shared, its only row for all of them
+// upload the z of n rows: rows row … row+n-1 of z or, if all rows share one z, copies of it
 static int put_z(bfm_agent *a, const float *z, int shared, int64_t row, int64_t n) {
   Ops *ops = a->ops;
   float *to = a->infer->z;
@@ -81,7 +81,7 @@ static int put_z(bfm_agent *a, const float *z, int shared, int64_t row, int64_t 
   return BFM_OK;
 }
 
-// input `which` = [x (x_rows rows of it, again and again), y]
+// input branch `which` = [x, y], where x has x_rows rows that are repeated
 static void pack(bfm_agent *a, int net, const Tape *tape, int which, const float *x, int64_t x_cols,
                  int64_t x_rows, const float *y, int64_t y_cols, int64_t rows) {
   a->ops->pack(a->ops, &(Pack){.out = tape->in[which], .ld = tape->ld_in[which], .a = x,
@@ -94,7 +94,7 @@ static void normalize(bfm_agent *a, float *z, int64_t rows) {
   a->ops->normalize_z(a->ops, &(NormalizeZ){.z = z, .rows = rows, .d = a->d});
 }
 
-// F(obs, act, z): act has rows·repeat rows, obs and z have rows
+// F(obs, act, z): obs and z have `rows` rows, act has rows·repeat
 static void run_f(bfm_agent *a, int replica, const float *act, int64_t rows, int64_t repeat) {
   Infer *x = a->infer;
   pack(a, NET_F, &x->f, 0, x->obs, a->obs_dim, rows, act, a->act_dim, rows * repeat);
@@ -188,7 +188,7 @@ bfm_status bfm_agent_B_one_z(bfm_agent *a, int replica, int64_t rows, const floa
 
 // ------------------------------- acting ----------------------------------------------------------
 
-// the best of `samples` actions around mu by F·z, for the n rows that are in the buffers
+// for each of the n rows in the buffers, take the best by F·z of `samples` actions around mu
 static void best_of(bfm_agent *a, int replica, int64_t n, int64_t samples, uint64_t seed,
                     uint64_t step, int64_t first_row) {
   Ops *ops = a->ops;

@@ -11,7 +11,7 @@ void laplacian_loss(bfm_agent *a) {
                                       .replicas = a->R, .rows = a->N, .d = a->d});
 }
 
-// needs q = ψ(s,a,z)·z; leaves df
+// needs q = ψ(s,a,z)·z; writes df
 void psi_loss(bfm_agent *a) {
   Ops *ops = a->ops;
   ops->row_dot(ops, &(RowDot){.out = a->q_target, .a = a->tape_target[NET_F].out, .z = a->z,

@@ -1,12 +1,12 @@
 // Metrics of the last training step: how large F and B are, how far B is from orthonormal, what the
-// policy is taught. They are computed when asked, from what the step has left in its buffers.
+// policy learns from. They are computed on request from the buffers that the step has filled.
 
 #include <math.h>
 #include <stdlib.h>
 
 #include "agent/agent.h"
 
-// one row a metric: its name, of fb and of lap (NULL: not there), and whether it is of the weights
+// a metric a row: its name for fb and for lap (NULL: none); whether it needs advantage weighting
 static const struct {
   const char *fb, *lap;
   int weighted;
@@ -61,7 +61,8 @@ const char *bfm_agent_metric_name(const bfm_agent *a, int index) {
 
 // ------------------------------- eigenvalues -----------------------------------------------------
 
-// the symmetric c [n, n], which is lost, by Householder reflections to one with diagonal and beside
+// Reduce the symmetric c [n, n] to tridiagonal form by Householder reflections; c is overwritten.
+// `beside` is the off-diagonal.
 static void tridiagonal(double *c, int64_t n, double *diagonal, double *beside, double *p) {
   for (int64_t k = 0; k < n; k++) {
     double *v = c + k * n;  // row k: what is right of the diagonal becomes the reflection's vector
@@ -86,7 +87,7 @@ static void tridiagonal(double *c, int64_t n, double *diagonal, double *beside, 
   }
 }
 
-// how many eigenvalues are below x (Sturm)
+// the number of eigenvalues below x, by Sturm's sequence
 static int64_t count_below(const double *diagonal, const double *beside, int64_t n, double x) {
   int64_t count = 0;
   double pivot = 1;
@@ -109,7 +110,7 @@ static double eigenvalue(const double *diagonal, const double *beside, int64_t n
   return (low + high) / 2;
 }
 
-// of E[bbᵀ], b [rows, d]; work: d·(d + 3) doubles
+// the extreme eigenvalues of E[bbᵀ], b [rows, d]; work: d·(d + 3) doubles
 static void eigenvalues(const float *b, int64_t rows, int64_t d, double *work, float *out) {
   double *c = work, *diagonal = c + d * d, *beside = diagonal + d, *p = beside + d, trace = 0;
   for (int64_t i = 0; i < d * d; i++) c[i] = 0;
@@ -126,9 +127,9 @@ static void eigenvalues(const float *b, int64_t rows, int64_t d, double *work, f
   out[EIG_MAX] = (float)eigenvalue(diagonal, beside, d, d - 1, 0, trace);
 }
 
-// ------------------------------- what a step has left --------------------------------------------
+// ------------------------------- buffers of the step ---------------------------------------------
 
-// count floats of the device in a new array
+// download `count` floats into a new array
 static int fetch(bfm_agent *a, const float *from, int64_t count, float **out) {
   *out = malloc(count * sizeof **out);
   if (!*out) return bfm_fail(BFM_NO_MEMORY, "out of memory for %ld values of a step", (long)count);
@@ -158,7 +159,7 @@ static double mean(const float *x, int64_t groups, int64_t stride, int64_t count
   return sum / (groups * count);
 }
 
-// each reads one buffer and fills its metrics of all replicas, out [R, METRICS]
+// each function reads one buffer and writes its metrics for all replicas, out [R, METRICS]
 
 static void of_f(const bfm_agent *a, const float *f, float *out) {
   int64_t rows = a->tape[NET_F].rows, all = a->M * rows * a->d;
@@ -230,7 +231,8 @@ static int of_policy(bfm_agent *a, float *out) {
   return status;
 }
 
-// the products F·B again, whose place the gradient by them has taken, some rows at a time
+// Compute the products F·B again, as their gradient has overwritten them; download some rows at a
+// time.
 static int of_m(bfm_agent *a, float *out) {
   int64_t members = a->R * a->M, rows = a->N * a->J;
   fb_products(a);

@@ -89,9 +89,7 @@ void f_values(bfm_agent *a) {
                                     .row_stride = 2 * a->N, .d = a->d, .z_rows = a->N});
 }
 
-static Pass f_rows(const bfm_agent *a) {
-  return (Pass){.rows = a->N, .side = LANE_MAIN + SIDE};
-}
+static Pass f_rows(const bfm_agent *a) { return (Pass){.rows = a->N, .side = LANE_MAIN + SIDE}; }
 
 void f_backward_trunk(bfm_agent *a) {
   net_backward_trunk(a->ops, &a->net[NET_F], a->net[NET_F].online, &a->tape[NET_F], a->df,

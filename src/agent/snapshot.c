@@ -1,4 +1,4 @@
-// Snapshots: what a state file holds, copied on the device from array to array.
+// Snapshots hold what a state file holds. They are copied on the device, array by array.
 
 #include "agent/snapshot.h"
 

@@ -1,4 +1,4 @@
-// A training state kept on the agent's own device: taken and restored in a copy, without the host.
+// A training state kept in the agent's own device memory: taking and restoring it is one copy there.
 
 #ifndef BFM_AGENT_SNAPSHOT_H
 #define BFM_AGENT_SNAPSHOT_H
@@ -12,7 +12,7 @@ typedef struct {
 
 int snapshot_take(Snapshot *snapshot, bfm_agent *agent);
 
-// training goes on from there with the bits of the run that came by; learning rates are the agent's
+// training then continues bit-identically from that step, but with the agent's present learning rate
 int snapshot_restore(const Snapshot *snapshot, bfm_agent *agent);
 
 void snapshot_free(Snapshot *snapshot, bfm_agent *agent);

@@ -24,8 +24,8 @@ static void pack_b(bfm_agent *a, const Tape *tape, const float *states, const fl
 // block k of every row of out into z
 static void take_block(bfm_agent *a, const float *out, float *z, int64_t rows, int64_t k) {
   int64_t lo = block_start(k, a->d, a->K), hi = block_start(k + 1, a->d, a->K);
-  // a strided copy of float32 columns: rows of d, hi - lo wide
-  size_t words = a->ops->type == F32 ? 1 : 2;  // in elements of T
+  // copy_columns counts in elements of T, and these columns are float32
+  size_t words = a->ops->type == F32 ? 1 : 2;
   a->ops->copy_columns(a->ops, &(CopyColumns){.out = z + lo, .in = out + lo, .groups = 1,
                                               .rows = rows, .cols = (hi - lo) * words,
                                               .ld_out = a->d * words, .ld_in = a->d * words});
@@ -41,7 +41,7 @@ void agent_draw_pool_states(bfm_agent *a, const float *states, int64_t count, in
                                             .below = count, .in_stride = stride});
 }
 
-// z of the states in pool_obs block by block, or Gaussian, on the sphere
+// Each z of the pool is B of a state of pool_obs, block by block, or Gaussian; then its norm is √d.
 void agent_refresh_pool(bfm_agent *a) {
   Ops *ops = a->ops;
   int64_t P = a->pool_rows, rows = a->R * P;
@@ -101,7 +101,7 @@ void agent_b_output(const bfm_agent *a, float *out, const float *x, int64_t rows
   }
 }
 
-// what B (and V) see of s' and, for lap, of s
+// the goal columns of s' and, for lap, of s
 void agent_goals(bfm_agent *a) {
   agent_select_goal(a, a->goal, a->next_obs, a->R * a->N);
   if (a->laplacian) agent_select_goal(a, a->goal_now, a->obs, a->R * a->N);

@@ -54,7 +54,7 @@ def test_goal_spaces_by_name(tmp_path):
     assert load_file(folder / "model.safetensors")["B.s.in.weight"].shape == (16, count)
     train(data, folder, "--steps", 4, "--goal", goal, "--resume")
   said = refused("train", "--resume", "--steps", 6, "--goal", "velocity", "-o", tmp_path / "height")
-  assert "it was made with goal 14:15, which cannot become 15:24" in said
+  assert "the file has goal 14:15, which cannot change to 15:24" in said
   bad = lambda path, goal: refused("train", path, *TINY, "--goal", goal, "-o", tmp_path / "bad")
   assert "walker observes nothing called 'heigth'; did you mean height?" in bad(data, "heigth")
   assert "14:15,," in bad(data, "height,,velocity") and "too long" in bad(data, "height," + "1" * 70)
@@ -332,11 +332,11 @@ def test_a_resume_needs_a_run_and_its_data(data, tmp_path):
   other = write_dataset(tmp_path / "other.h5", rows=100)
   assert "not that of the run" in refused("train", other, "--resume", "-o", tmp_path / "run")
   said = refused("train", "--resume", "--steps", 4, "--d", 3, "-o", tmp_path / "run")
-  assert "which cannot become 3" in said
+  assert "which cannot change to 3" in said
   for flag, was in [("z-pool", 4), ("z-groups", 1)]:
     process = run("train", "--resume", "--steps", 4, f"--{flag}", 8, "-o", tmp_path / "run")
     assert process.returncode == 2, process.stderr
-    assert f"it was made with {flag} {was}, which cannot become 8" in process.stderr
+    assert f"the file has {flag} {was}, which cannot change to 8" in process.stderr
   said = refused("train", "--resume", "--steps", 4, "--seed", 1, "-o", tmp_path / "run")
   assert "seed is 1, but the run in" in said and "has 0, which it keeps" in said
   assert run("train", "--resume", "--steps", 3, "--seed", 0, "-o", tmp_path / "run").returncode == 0

@@ -510,7 +510,7 @@ def test_a_loaded_agent_keeps_what_its_parameters_mean(option, value, was, tmp_p
   agent.save(tmp_path / "model.safetensors")
   agent.save_state(tmp_path / "state.safetensors")
   for name in ("model", "state"):
-    with pytest.raises(bfm.ArgumentError, match=f"with {option} {was}, which cannot become {value}"):
+    with pytest.raises(bfm.ArgumentError, match=f"has {option} {was}, which cannot change to {value}"):
       bfm.load(tmp_path / f"{name}.safetensors", **{option.replace("-", "_"): value})
 
 
@@ -519,7 +519,7 @@ def test_a_loaded_agent_takes_0_for_the_default_it_was_made_with(tmp_path):
   make(blocks=0, z_groups=0).save_state(path)
   assert bfm.load(path, blocks=0, z_groups=0).options["blocks"] == 4
   make(blocks=2).save_state(path)
-  with pytest.raises(bfm.ArgumentError, match="with blocks 2, which cannot become 4"):
+  with pytest.raises(bfm.ArgumentError, match="has blocks 2, which cannot change to 4"):
     bfm.load(path, blocks=0)
 
 
@@ -539,5 +539,5 @@ def test_a_file_is_to_blame_for_options_that_do_not_fit(options, tmp_path):
 def test_a_loaded_agent_loses_no_layer(tmp_path):
   path = tmp_path / "model.safetensors"
   make(f_norm="on").save(path)
-  with pytest.raises(bfm.ArgumentError, match="with f-norm on, which cannot become off"):
+  with pytest.raises(bfm.ArgumentError, match="has f-norm on, which cannot change to off"):
     bfm.load(path, f_norm="off")
