@@ -39,17 +39,24 @@
 /// Options are a JSON object of option names and values, the options of `bfm help train` and
 /// `bfm help collect`: {"algo": "fb-aware", "d": 64, "device": "cpu"}. NULL stands for the defaults.
 ///
-/// Threads. Different handles can be used in different threads at the same time. For one handle,
-/// every comment below names one of three rules:
+/// Threads. Any function may be called from any thread, and a handle is not bound to the thread that
+/// created it. For calls that use the same handle at the same time, every comment below names one of
+/// three rules:
 ///
-/// - any: the function uses no handle, and may be called from any thread at any time;
-/// - shared: the function only reads the handle, so several threads may be in such functions at
-///   once, while no thread is in an exclusive one;
-/// - exclusive: no other thread may use the same handle during the call.
+/// - any: the function uses no handle;
+/// - shared: the function only reads the handle. Such calls run side by side, and each gives the bits
+///   that it gives alone;
+/// - exclusive: the function changes the handle. The call waits until no other call uses the handle,
+///   and other calls wait for it.
 ///
-/// A handle is not bound to the thread that created it. bfm_error() is kept for each thread. The
-/// library starts threads of its own, as many as the option `threads` says. After fork(), a child
-/// must create new handles: those of its parent have no threads there and cannot even be freed.
+/// Only creating and freeing are the caller's to order: no call may use a handle that another thread
+/// is freeing. A callback may call shared functions with the handle that calls it; an exclusive one
+/// answers BFM_BAD_ARGUMENT there, as it would wait for ever.
+///
+/// bfm_error() is kept for each thread. The library starts threads of its own, as many as the option
+/// `threads` says; when several threads act with one agent, a call beside the first uses one thread.
+/// After fork(), a child must create new handles: those of its parent have no threads there and
+/// cannot even be freed.
 
 #ifndef BFM_H
 #define BFM_H
@@ -202,7 +209,7 @@ BFM_API const char *bfm_agent_env(const bfm_agent *agent);
 /// The fingerprint of B's parameters, eight hexadecimal digits and a final 0. Equal fingerprints
 /// mean that a z of one model fits the other: an exported model has the fingerprint of its original.
 ///
-/// Errors: BFM_BAD_ARGUMENT for a replica, BFM_NO_MEMORY. Threads: exclusive.
+/// Errors: BFM_BAD_ARGUMENT for a replica, BFM_NO_MEMORY. Threads: shared.
 BFM_API bfm_status bfm_agent_fingerprint(bfm_agent *agent, int replica, char out[9]);
 
 /// @}
@@ -224,7 +231,7 @@ BFM_API bfm_status bfm_agent_fingerprint(bfm_agent *agent, int replica, char out
 /// softmax 0 weighs each prompt state by its reward. softmax > 0 is a temperature: states are
 /// weighed by exp(reward / softmax), normalized to sum 1. The agent must carry prompt states.
 ///
-/// Errors also: BFM_UNAVAILABLE when the robot's model file is not found. Threads: exclusive.
+/// Errors also: BFM_UNAVAILABLE when the robot's model file is not found. Threads: shared.
 BFM_API bfm_status bfm_agent_prompt_text(bfm_agent *agent, int replica, const char *reward,
                                          double softmax, float *z);
 
@@ -234,26 +241,26 @@ BFM_API bfm_status bfm_agent_prompt_text(bfm_agent *agent, int replica, const ch
 /// report, unless it is NULL, receives one line of at most `size` bytes that says which state was
 /// chosen and how far it is from the goal.
 ///
-/// Errors also: BFM_UNAVAILABLE when the robot's model file is not found. Threads: exclusive.
+/// Errors also: BFM_UNAVAILABLE when the robot's model file is not found. Threads: shared.
 BFM_API bfm_status bfm_agent_prompt_goal(bfm_agent *agent, int replica, const char *goal, float *z,
                                          char *report, size_t size);
 
 /// z of a goal given as a state of the simulator: qpos [nq], qvel [nv], act [na]. NULL for qvel or
 /// act means zeros.
 ///
-/// Errors also: BFM_UNAVAILABLE when the robot's model file is not found. Threads: exclusive.
+/// Errors also: BFM_UNAVAILABLE when the robot's model file is not found. Threads: shared.
 BFM_API bfm_status bfm_agent_prompt_state(bfm_agent *agent, int replica, const double *qpos,
                                           const double *qvel, const double *act, float *z);
 
 /// z of a demonstration: the mean over the observations of a dataset file.
 ///
-/// Errors also: BFM_IO, BFM_BAD_FILE. Threads: exclusive.
+/// Errors also: BFM_IO, BFM_BAD_FILE. Threads: shared.
 BFM_API bfm_status bfm_agent_prompt_demo(bfm_agent *agent, int replica, const char *path, float *z);
 
 /// z from a file of `bfm prompt -o`. A z means something only to the model that made it, so a file
 /// with the fingerprint of another model is refused.
 ///
-/// Errors also: BFM_IO, BFM_BAD_FILE. Threads: exclusive.
+/// Errors also: BFM_IO, BFM_BAD_FILE. Threads: shared.
 BFM_API bfm_status bfm_agent_prompt_file(bfm_agent *agent, int replica, const char *path, float *z);
 
 /// z of a reward that is known at states of your own: obs [rows, obs_dim], reward [rows]; softmax as
@@ -261,7 +268,7 @@ BFM_API bfm_status bfm_agent_prompt_file(bfm_agent *agent, int replica, const ch
 ///
 /// When no reward exceeds 1e-6 in magnitude, all are scaled up so that the largest is 1.
 ///
-/// Threads: exclusive.
+/// Threads: shared.
 BFM_API bfm_status bfm_agent_prompt_reward(bfm_agent *agent, int replica, int64_t rows,
                                            const float *obs, const float *reward, double softmax,
                                            float *z);
@@ -269,7 +276,7 @@ BFM_API bfm_status bfm_agent_prompt_reward(bfm_agent *agent, int replica, int64_
 /// z of observations of your own, obs [rows, obs_dim]: one row is a goal, many are a demonstration.
 /// No prompt states are needed.
 ///
-/// Threads: exclusive.
+/// Threads: shared.
 BFM_API bfm_status bfm_agent_prompt_states(bfm_agent *agent, int replica, int64_t rows,
                                            const float *obs, float *z);
 
@@ -312,8 +319,10 @@ BFM_API const double *bfm_agent_prompt_act(const bfm_agent *agent, int64_t *na);
 /// @defgroup acting Acting
 ///
 /// These functions return BFM_BAD_ARGUMENT for a wrong replica, for fewer than one row and for an
-/// input that is not finite, and BFM_NO_MEMORY. Buffers are allocated at the first call and grow
-/// with the number of rows: after a call with the same number of rows, no memory is allocated.
+/// input that is not finite, and BFM_NO_MEMORY. Buffers are allocated at the first call, for each
+/// call that runs beside others, and grow with the number of rows; later calls with as many rows
+/// allocate nothing. Actions are always finite: an observation so large that the networks overflow is
+/// refused, and so is a z of zeros.
 /// @{
 
 /// Actions [rows, act_dim] within [-1, 1] for observations obs [rows, obs_dim] and z [rows, d].
@@ -322,20 +331,20 @@ BFM_API const double *bfm_agent_prompt_act(const bfm_agent *agent, int64_t *na);
 /// it and takes the one with the highest value F(s, a, z)·z; the draws depend on seed, step and the
 /// row only.
 ///
-/// Threads: exclusive.
+/// Threads: shared.
 BFM_API bfm_status bfm_agent_act(bfm_agent *agent, int replica, int64_t rows, const float *obs,
                                  const float *z, int es, uint64_t seed, uint64_t step, float *act);
 
 /// The same with one z [d] for all rows.
 ///
-/// Threads: exclusive.
+/// Threads: shared.
 BFM_API bfm_status bfm_agent_act_one_z(bfm_agent *agent, int replica, int64_t rows,
                                        const float *obs, const float *z, int es, uint64_t seed,
                                        uint64_t step, float *act);
 
 /// The policy's mean pi(s, z) as out [rows, act_dim]; obs [rows, obs_dim], z [rows, d] or one z [d].
 ///
-/// Threads: exclusive.
+/// Threads: shared.
 BFM_API bfm_status bfm_agent_pi(bfm_agent *agent, int replica, int64_t rows, const float *obs,
                                 const float *z, float *out);
 BFM_API bfm_status bfm_agent_pi_one_z(bfm_agent *agent, int replica, int64_t rows, const float *obs,
@@ -344,7 +353,7 @@ BFM_API bfm_status bfm_agent_pi_one_z(bfm_agent *agent, int replica, int64_t row
 /// F(s, a, z) of every member as out [M, rows, d]; obs [rows, obs_dim], act [rows, act_dim],
 /// z [rows, d] or one z [d].
 ///
-/// Threads: exclusive.
+/// Threads: shared.
 BFM_API bfm_status bfm_agent_F(bfm_agent *agent, int replica, int64_t rows, const float *obs,
                                const float *act, const float *z, float *out);
 BFM_API bfm_status bfm_agent_F_one_z(bfm_agent *agent, int replica, int64_t rows, const float *obs,
@@ -353,7 +362,7 @@ BFM_API bfm_status bfm_agent_F_one_z(bfm_agent *agent, int replica, int64_t rows
 /// B(s, z) as out [rows, d]; obs [rows, obs_dim], z [rows, d] or one z [d]. z may be NULL when z has
 /// one block (K = 1), since B does not depend on it then.
 ///
-/// Threads: exclusive.
+/// Threads: shared.
 BFM_API bfm_status bfm_agent_B(bfm_agent *agent, int replica, int64_t rows, const float *obs,
                                const float *z, float *out);
 BFM_API bfm_status bfm_agent_B_one_z(bfm_agent *agent, int replica, int64_t rows, const float *obs,
@@ -388,7 +397,7 @@ typedef struct {
 /// Episode i begins in the same state for every task and replica.
 ///
 /// Errors: BFM_BAD_ARGUMENT for a task, a size or an agent without domain, BFM_INTERRUPTED,
-/// BFM_UNAVAILABLE, BFM_NO_MEMORY. Threads: exclusive.
+/// BFM_UNAVAILABLE, BFM_NO_MEMORY. Threads: shared.
 BFM_API bfm_status bfm_agent_evaluate(bfm_agent *agent, const bfm_evaluation *evaluation,
                                       double *returns);
 

@@ -8,7 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/workspace.h"
 #include "data/dataset.h"
+
+#define OBS_LIMIT 1e15f  // the squares of larger values overflow in a layer norm
 
 // ------------------------------- networks --------------------------------------------------------
 
@@ -178,6 +181,9 @@ int agent_new(bfm_agent **out, int64_t obs_dim, int64_t act_dim, const Config *c
   TRY(check_size("act_dim", act_dim, ACT_MOST));
   bfm_agent *a = calloc(1, sizeof *a);
   if (!a) return bfm_fail(BFM_NO_MEMORY, "out of memory for an agent");
+  lock_init(&a->lock);
+  pthread_mutex_init(&a->workspaces.mutex, NULL);
+  pthread_cond_init(&a->workspaces.given, NULL);
   a->config = *config;
   int status = config_complete(&a->config);
   const Config *c = &a->config;
@@ -223,14 +229,16 @@ void prompt_states_free(PromptStates *p) {
 void bfm_agent_free(bfm_agent *a) {
   if (!a) return;
   if (a->ops) {
-    agent_free_infer(a);
-    agent_free_encoder(a);
+    workspaces_free(a);
     agent_free_data(a);
     if (a->memory) a->ops->release(a->ops, a->memory);
     if (a->parameter_memory) a->ops->release(a->ops, a->parameter_memory);
     a->ops->close(a->ops);
   }
   prompt_states_free(&a->prompt);
+  pthread_cond_destroy(&a->workspaces.given);
+  pthread_mutex_destroy(&a->workspaces.mutex);
+  lock_destroy(&a->lock);
   free(a);
 }
 
@@ -288,6 +296,16 @@ int agent_check_replica(const bfm_agent *a, int replica) {
                   replica, a->R);
 }
 
+int agent_check_obs(const float *obs, int64_t rows, int64_t obs_dim) {
+  for (int64_t i = 0; i < rows * obs_dim; i++) {
+    if (!(fabsf(obs[i]) > OBS_LIMIT)) continue;  // NaN is reported elsewhere
+    return bfm_fail(BFM_BAD_ARGUMENT,
+                    "observation %g (row %ld, column %ld) is beyond ±%g: check its units", obs[i],
+                    (long)(i / obs_dim), (long)(i % obs_dim), (double)OBS_LIMIT);
+  }
+  return BFM_OK;
+}
+
 int agent_check_actions(const float *act, int replicas, int64_t rows, int64_t act_dim) {
   for (int64_t i = 0; i < replicas * rows * act_dim; i++) {
     if (fabsf(act[i]) <= 1 + ACTION_SLACK) continue;
@@ -306,12 +324,12 @@ bfm_status bfm_agent_get_tensor(bfm_agent *a, int replica, const char *name, flo
                                 int64_t count) {
   NEED("agent, name, out", a, name, out);
   TRY(agent_check_replica(a, replica));
-  return params_get(&a->params, replica, name, out, count);
+  EXCLUSIVE(a, params_get(&a->params, replica, name, out, count));
 }
 
 bfm_status bfm_agent_set_tensor(bfm_agent *a, int replica, const char *name, const float *values,
                                 int64_t count) {
   NEED("agent, name", a, name);
   TRY(agent_check_replica(a, replica));
-  return params_set(&a->params, replica, name, values, count);
+  EXCLUSIVE(a, params_set(&a->params, replica, name, values, count));
 }

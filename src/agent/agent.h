@@ -7,6 +7,7 @@
 
 #include "agent/config.h"
 #include "bfm.h"
+#include "core/lock.h"
 #include "core/number.h"
 #include "core/rng.h"
 #include "nets/device.h"
@@ -25,7 +26,16 @@ typedef struct {
   double *qpos, *qvel, *act;  // [count, ·]; act may be NULL
 } PromptStates;
 
+// the workspaces that no call is using; see workspace.h
+typedef struct {
+  pthread_mutex_t mutex;
+  pthread_cond_t given;
+  struct Workspace *idle;
+  int count;  // of all, idle or not
+} Workspaces;
+
 struct bfm_agent {
+  Lock lock;  // shared by calls that act and prompt, exclusive to calls that change the agent
   Config config;
   Ops *ops;
   int64_t obs_dim, act_dim, goal_dim;  // goal_dim: what B sees
@@ -75,8 +85,7 @@ struct bfm_agent {
 
   void *memory, *parameter_memory;
   OpsGraph *step_graph, *refresh_graph;
-  struct Infer *infer;      // buffers for acting, made at the first call
-  struct Encoder *encoder;  // buffers for prompting, likewise
+  Workspaces workspaces;  // for acting and prompting
   PromptStates prompt;
 };
 
@@ -129,9 +138,10 @@ void agent_goals(bfm_agent *agent);            // the columns of the batch's sta
 void agent_features(bfm_agent *agent);         // B(s', z); lap: φ(s) and φ(s')
 void agent_target_features(bfm_agent *agent);  // B⁻(s', z), after B(s', z)
 // the columns of any states that B sees, where there is a goal space
-void agent_select_goal(const bfm_agent *agent, float *out, const float *obs, int64_t rows);
+void agent_select_goal(const bfm_agent *agent, Ops *ops, float *out, const float *obs,
+                       int64_t rows);
 // B from x, the output of its network: x itself, or x with each block scaled to its norm
-void agent_b_output(const bfm_agent *agent, float *out, const float *x, int64_t rows);
+void agent_b_output(const bfm_agent *agent, Ops *ops, float *out, const float *x, int64_t rows);
 
 // fb.c, laplacian.c, actor.c: losses, and their gradients by the outputs of the networks
 void fb_target(bfm_agent *agent);
@@ -150,13 +160,12 @@ int agent_ready(bfm_agent *agent);  // makes the buffers of a training step at t
 int agent_new(bfm_agent **out, int64_t obs_dim, int64_t act_dim, const Config *config, int start);
 int agent_check_replica(const bfm_agent *agent, int replica);
 int agent_on_cpu(const bfm_agent *agent);
+int agent_check_obs(const float *obs, int64_t rows, int64_t obs_dim);  // refuses absurd values
 // refuses actions that are not within ±1, as dataset_check_actions does
 int agent_check_actions(const float *act, int replicas, int64_t rows, int64_t act_dim);
 
-// infer.c, encode.c
-void agent_free_infer(bfm_agent *agent);
-void agent_free_encoder(bfm_agent *agent);
-int agent_check_z(const float *z, int64_t d);  // refuses a z that is too long to normalize
+// encode.c
+int agent_check_z(const float *z, int64_t d);  // refuses a z that cannot be normalized
 
 void prompt_states_free(PromptStates *states);
 

@@ -10,35 +10,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/agent.h"
+#include "agent/workspace.h"
 
 #define KEEP 131072  // states whose activations are kept between passes
 
-// buffers, made at the first call and kept for the next
-typedef struct Encoder {
-  bfm_agent *agent;
-  int replica;
-  int64_t rows;               // states of this call
-  const float *obs, *weight;  // of this call, on the host
-  int64_t chunk;              // rows that are computed at once
-  int64_t kept;               // rows whose activations are kept between passes
-  int apart;                  // kept activations have buffers of their own, not the tape's
-  Tape tape;                  // of a chunk
-  void *act, *cat, *trunk[NET_MAX_LAYERS];  // kept activations, [kept, ·]
-  float *states, *w;                        // [kept + chunk, goal], [kept + chunk]
-  float *whole;                             // [chunk, obs] if B sees only some columns, else NULL
-  float *z_b, *b;                           // [d], [chunk, d]
-  double *sum;                              // [d]
-  void *memory;
-} Encoder;
-
-static void encoder_layout(void *encoder, Arena *arena) {
-  Encoder *p = encoder;
-  const bfm_agent *a = p->agent;
+static void encoder_layout(void *workspace, Arena *arena) {
+  Workspace *w = workspace;
+  Encoder *p = &w->encoder;
+  const bfm_agent *a = w->agent;
   const Net *net = &a->net[NET_B];
-  size_t size = type_size(a->ops->type);
+  size_t size = type_size(w->ops->type);
   int64_t rows = p->apart ? p->kept + p->chunk : p->chunk;
-  tape_layout(&p->tape, net, a->ops->type, TAPE_INFER, 1, p->chunk, arena);
+  tape_layout(&p->tape, net, w->ops->type, TAPE_INFER, 1, p->chunk, arena);
   if (p->apart) {
     p->act = arena_take(arena, p->kept * net->hidden * size);
     p->cat = arena_take(arena, p->kept * 2 * net->feat * size);
@@ -54,69 +37,70 @@ static void encoder_layout(void *encoder, Arena *arena) {
 }
 
 // the tape of the chunk that begins at row `at`; it points to the kept activations, if there are any
-static Tape chunk_tape(const Encoder *p, int64_t at) {
-  const Net *net = &p->agent->net[NET_B];
-  int64_t hidden = at * net->hidden * type_size(p->agent->ops->type);
+static Tape chunk_tape(const Workspace *w, int64_t at) {
+  const Encoder *p = &w->encoder;
+  const Net *net = &w->agent->net[NET_B];
+  int64_t size = type_size(w->ops->type), hidden = at * net->hidden * size;
   Tape tape = p->tape;
   if (at >= p->kept || !p->apart) return tape;
   tape.pre[1] = tape.act[1] = (char *)p->act + hidden;
-  tape.x[0] = tape.x_pre[0] = (char *)p->cat + at * 2 * net->feat * type_size(p->agent->ops->type);
+  tape.x[0] = tape.x_pre[0] = (char *)p->cat + at * 2 * net->feat * size;
   for (int i = 0; i < net->layers; i++) {
     tape.x[i + 1] = tape.x_pre[i + 1] = (char *)p->trunk[i] + hidden;
   }
   return tape;
 }
 
-void agent_free_encoder(bfm_agent *a) {
-  if (!a->encoder) return;
-  if (a->encoder->memory) a->ops->release(a->ops, a->encoder->memory);
-  free(a->encoder);
-  a->encoder = NULL;
+void encoder_free(Workspace *w) {
+  if (w->encoder.memory) w->ops->release(w->ops, w->encoder.memory);
+  w->encoder = (Encoder){.rows = 0};
 }
 
 // make the buffers large enough for `rows` states
-static int reserve(bfm_agent *a, int64_t rows) {
+static int reserve(Workspace *w, int64_t rows) {
+  const bfm_agent *a = w->agent;
+  Encoder *p = &w->encoder;
   int64_t most = agent_on_cpu(a) ? 2048 : KEEP, chunk = rows < most ? rows : most;
   int64_t kept = a->K == 1 ? 0 : rows < KEEP ? rows : KEEP;
   int apart = a->K > 1 && rows > chunk;
   kept = (kept + chunk - 1) / chunk * chunk;
-  Encoder *p = a->encoder;
-  if (p && p->chunk >= chunk && p->kept >= kept && p->apart >= apart) return BFM_OK;
-  agent_free_encoder(a);
-  p = a->encoder = calloc(1, sizeof *p);
-  if (!p) return bfm_fail(BFM_NO_MEMORY, "no memory for a prompt");
-  p->agent = a, p->chunk = chunk, p->kept = kept, p->apart = apart;
-  int status = device_allocate(a->ops, encoder_layout, p, &p->memory);
-  if (status) agent_free_encoder(a);
+  if (p->memory && p->chunk >= chunk && p->kept >= kept && p->apart >= apart) return BFM_OK;
+  encoder_free(w);
+  *p = (Encoder){.chunk = chunk, .kept = kept, .apart = apart};
+  int status = device_allocate(w->ops, encoder_layout, w, &p->memory);
+  if (status) encoder_free(w);
   return status;
 }
 
 // upload the states of a chunk, as B sees them, and their weights
-static int put_states(Encoder *p, int64_t row, int64_t n, int64_t at) {
-  const bfm_agent *a = p->agent;
-  Ops *ops = a->ops;
+static int put_states(Workspace *w, int64_t row, int64_t n, int64_t at) {
+  const bfm_agent *a = w->agent;
+  const Encoder *p = &w->encoder;
+  Ops *ops = w->ops;
   float *to = p->states + at * a->goal_dim;
   TRY(ops->upload(ops, p->w + at, p->weight + row, n * sizeof *p->w));
   TRY(ops->upload(ops, p->whole ? p->whole : to, p->obs + row * a->obs_dim,
                   n * a->obs_dim * sizeof *p->obs));
-  agent_select_goal(a, to, p->whole, n);
+  agent_select_goal(a, ops, to, p->whole, n);
   return BFM_OK;
 }
 
 // upload z, normalized as B expects it
-static int put_z(Encoder *p, const float *z) {
-  const bfm_agent *a = p->agent;
-  TRY(a->ops->upload(a->ops, p->z_b, z, a->d * sizeof *z));
-  a->ops->residual_norm(
-      a->ops, &(ResidualNorm){.y = p->z_b, .z = p->z_b, .rows = 1, .d = a->d, .blocks = a->K});
+static int put_z(Workspace *w, const float *z) {
+  const bfm_agent *a = w->agent;
+  float *z_b = w->encoder.z_b;
+  TRY(w->ops->upload(w->ops, z_b, z, a->d * sizeof *z));
+  w->ops->residual_norm(w->ops,
+                        &(ResidualNorm){.y = z_b, .z = z_b, .rows = 1, .d = a->d, .blocks = a->K});
   return BFM_OK;
 }
 
-// p->b = blocks first … end-1 of B for the n states that begin at row `at`
-static void run_b(Encoder *p, int64_t at, int64_t n, int64_t first, int64_t end) {
-  bfm_agent *a = p->agent;
-  Ops *ops = a->ops;
-  Tape tape = chunk_tape(p, at);
+// compute blocks first … end-1 of B for the n states that begin at row `at`
+static void run_b(Workspace *w, int64_t at, int64_t n, int64_t first, int64_t end) {
+  const bfm_agent *a = w->agent;
+  const Encoder *p = &w->encoder;
+  Ops *ops = w->ops;
+  Tape tape = chunk_tape(w, at);
   Pack pack = {.out = tape.in[0], .ld = tape.ld_in[0], .a = p->states + at * a->goal_dim,
                .a_cols = a->goal_dim, .groups = 1, .copies = 1, .rows = n, .row_stride = tape.rows};
   if (!first) ops->pack(ops, &pack);
@@ -129,20 +113,21 @@ static void run_b(Encoder *p, int64_t at, int64_t n, int64_t first, int64_t end)
   ops->pack(ops, &pack);
   net_forward(ops, &a->net[NET_B], a->net[NET_B].online, &tape,
               (Pass){.rows = n, .replica = p->replica, .first_block = first, .end_block = end});
-  agent_b_output(a, p->b, tape.out, n);
+  agent_b_output(a, ops, p->b, tape.out, n);
 }
 
 // columns lo … hi-1 of Σ weight·B, given the blocks of z before k
-static int sum_block(Encoder *p, int64_t k, int64_t lo, int64_t hi, double *sum) {
-  const bfm_agent *a = p->agent;
-  Ops *ops = a->ops;
+static int sum_block(Workspace *w, int64_t k, int64_t lo, int64_t hi, double *sum) {
+  const bfm_agent *a = w->agent;
+  const Encoder *p = &w->encoder;
+  Ops *ops = w->ops;
   ops->zero(ops, p->sum, a->d * sizeof *p->sum);
   for (int64_t row = 0, n; row < p->rows; row += n) {
     n = p->rows - row < p->chunk ? p->rows - row : p->chunk;
     int kept = row + n <= p->kept;
     int64_t at = kept ? row : p->kept;
-    if (!kept || k == 0) TRY(put_states(p, row, n, at));
-    run_b(p, at, n, kept ? k : 0, k + 1);
+    if (!kept || k == 0) TRY(put_states(w, row, n, at));
+    run_b(w, at, n, kept ? k : 0, k + 1);
     ops->weighted_sum(ops, &(WeightedSum){.out = p->sum + lo, .w = p->w + at, .x = p->b + lo,
                                           .rows = n, .ld = a->d, .cols = hi - lo});
   }
@@ -150,14 +135,14 @@ static int sum_block(Encoder *p, int64_t k, int64_t lo, int64_t hi, double *sum)
   return ops->sync(ops);
 }
 
-static int encode_blocks(Encoder *p, float *z) {
-  const bfm_agent *a = p->agent;
+static int encode_blocks(Workspace *w, float *z) {
+  const bfm_agent *a = w->agent;
   double sum[4096];
   memset(z, 0, a->d * sizeof *z);
   for (int64_t k = 0; k < a->K; k++) {
     int64_t lo = block_start(k, a->d, a->K), hi = block_start(k + 1, a->d, a->K);
-    if (a->K > 1) TRY(put_z(p, z));
-    TRY(sum_block(p, k, lo, hi, sum));
+    if (a->K > 1) TRY(put_z(w, z));
+    TRY(sum_block(w, k, lo, hi, sum));
     for (int64_t i = lo; i < hi; i++) z[i] = (float)sum[i - lo];
   }
   return BFM_OK;
@@ -188,17 +173,18 @@ static int solve(double *A, double *b, int64_t n) {
 
 // z = (E φφᵀ)⁻¹·z for lap, whose features are only nearly orthonormal. A small ridge keeps z finite
 // where the states do not span all features.
-static int solve_least_squares(Encoder *p, float *z) {
-  bfm_agent *a = p->agent;
-  int64_t d = a->d;
-  double *gram = calloc(d * d + d, sizeof *gram), *right = gram + d * d;
+static int solve_least_squares(Workspace *w, float *z) {
+  const Encoder *p = &w->encoder;
+  int64_t d = w->agent->d;
+  double *gram = calloc(d * d, sizeof *gram), *right = calloc(d, sizeof *right);
   float *phi = malloc(p->chunk * d * sizeof *phi);
-  int status = gram && phi ? BFM_OK : bfm_fail(BFM_NO_MEMORY, "no memory for least squares");
+  int status =
+      gram && right && phi ? BFM_OK : bfm_fail(BFM_NO_MEMORY, "no memory for least squares");
   for (int64_t row = 0, n; row < p->rows && !status; row += n) {
     n = p->rows - row < p->chunk ? p->rows - row : p->chunk;
-    status = put_states(p, row, n, 0);
-    if (!status) run_b(p, 0, n, 0, 1);
-    if (!status) status = a->ops->download(a->ops, phi, p->b, n * d * sizeof *phi);
+    status = put_states(w, row, n, 0);
+    if (!status) run_b(w, 0, n, 0, 1);
+    if (!status) status = w->ops->download(w->ops, phi, p->b, n * d * sizeof *phi);
     for (int64_t i = 0; i < n && !status; i++) {
       for (int64_t j = 0; j < d; j++) {
         for (int64_t k = 0; k <= j; k++) gram[j * d + k] += (double)phi[i * d + j] * phi[i * d + k];
@@ -220,36 +206,47 @@ static int solve_least_squares(Encoder *p, float *z) {
     for (int64_t j = 0; j < d && !status; j++) z[j] = (float)right[j];
   }
   free(gram);
+  free(right);
   free(phi);
   return status;
 }
 
 // ------------------------------- from weights to z -----------------------------------------------
 
-// The networks normalize z to the length √d. A norm whose square overflows float32 would become zero.
+// The networks normalize z to the norm √d. They compute the norm in float32, where the square of one
+// above 1e18 overflows, and that of one below 1e-18 is 0.
 int agent_check_z(const float *z, int64_t d) {
   double square = 0;
   for (int64_t i = 0; i < d; i++) square += (double)z[i] * z[i];
+  if (square < 1e-36) {
+    return bfm_fail(BFM_BAD_ARGUMENT, "z has the norm %.3g: it says nothing to the agent",
+                    sqrt(square));
+  }
   if (!(square > 1e36)) return BFM_OK;  // NaN is reported elsewhere
   return bfm_fail(BFM_BAD_ARGUMENT, "z has the norm %.3g, above 1e18: scale the reward down",
                   sqrt(square));
+}
+
+static int encode_in(Workspace *w, int replica, int64_t rows, const float *obs, const float *weight,
+                     int least_squares, float *z) {
+  Encoder *p = &w->encoder;
+  TRY(reserve(w, rows));
+  p->replica = replica, p->rows = rows, p->obs = obs, p->weight = weight;
+  TRY(encode_blocks(w, z));
+  if (least_squares) TRY(solve_least_squares(w, z));
+  return agent_check_z(z, w->agent->d);
 }
 
 static int encode(bfm_agent *a, int replica, int64_t rows, const float *obs, const float *weight,
                   int least_squares, float *z) {
   TRY(agent_check_replica(a, replica));
   TRY(check_finite(obs, rows, a->obs_dim, "obs"));
-  TRY(reserve(a, rows));
-  Encoder *p = a->encoder;
-  p->replica = replica, p->rows = rows, p->obs = obs, p->weight = weight;
-  TRY(encode_blocks(p, z));
-  if (least_squares) TRY(solve_least_squares(p, z));
-  return agent_check_z(z, a->d);
+  TRY(agent_check_obs(obs, rows, a->obs_dim));
+  IN_WORKSPACE(a, encode_in(w, replica, rows, obs, weight, least_squares, z));
 }
 
-bfm_status bfm_agent_prompt_reward(bfm_agent *a, int replica, int64_t rows, const float *obs,
-                                   const float *reward, double softmax, float *z) {
-  NEED("agent, z", a, z);
+static int encode_reward(bfm_agent *a, int replica, int64_t rows, const float *obs,
+                         const float *reward, double softmax, float *z) {
   if (softmax < 0 || !isfinite(softmax)) {
     return bfm_fail(BFM_BAD_ARGUMENT,
                     "softmax must be a temperature above 0, or 0 for plain rewards, not %g",
@@ -265,6 +262,11 @@ bfm_status bfm_agent_prompt_reward(bfm_agent *a, int replica, int64_t rows, cons
     highest = fmax(highest, reward[i]);
     largest = fmax(largest, fabs(reward[i]));
   }
+  if (largest == 0 && softmax == 0) {
+    free(weight);
+    return bfm_fail(BFM_BAD_ARGUMENT, "the reward is 0 in all %ld states: no z follows from it",
+                    (long)rows);
+  }
   // only the direction of z matters, and in float32 a z that is too short has none
   double scale = largest > 0 && largest < 1e-6 ? 1 / largest : 1;
   for (int64_t i = 0; i < rows && softmax > 0; i++) sum += exp((reward[i] - highest) / softmax);
@@ -277,9 +279,13 @@ bfm_status bfm_agent_prompt_reward(bfm_agent *a, int replica, int64_t rows, cons
   return status;
 }
 
-bfm_status bfm_agent_prompt_states(bfm_agent *a, int replica, int64_t rows, const float *obs,
-                                   float *z) {
+bfm_status bfm_agent_prompt_reward(bfm_agent *a, int replica, int64_t rows, const float *obs,
+                                   const float *reward, double softmax, float *z) {
   NEED("agent, z", a, z);
+  SHARED(a, encode_reward(a, replica, rows, obs, reward, softmax, z));
+}
+
+static int encode_states(bfm_agent *a, int replica, int64_t rows, const float *obs, float *z) {
   if (rows < 1)
     return bfm_fail(BFM_BAD_ARGUMENT, "a prompt needs at least one state, not %ld", (long)rows);
   float *weight = malloc(rows * sizeof *weight);
@@ -288,4 +294,10 @@ bfm_status bfm_agent_prompt_states(bfm_agent *a, int replica, int64_t rows, cons
   int status = encode(a, replica, rows, obs, weight, 0, z);
   free(weight);
   return status;
+}
+
+bfm_status bfm_agent_prompt_states(bfm_agent *a, int replica, int64_t rows, const float *obs,
+                                   float *z) {
+  NEED("agent, z", a, z);
+  SHARED(a, encode_states(a, replica, rows, obs, z));
 }

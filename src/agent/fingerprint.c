@@ -6,15 +6,15 @@
 #include <string.h>
 #include <zlib.h>
 
-#include "agent/agent.h"
+#include "agent/workspace.h"
 #include "core/bf16.h"
 
 // add the tensor's values as bfloat16, which survive bfm export --half
-static int add_to_sum(bfm_agent *a, const Param *t, int replica, uLong *sum) {
+static int add_to_sum(Ops *ops, const Param *t, int replica, uLong *sum) {
   int64_t count = t->tensor.count;
   float *values = malloc((size_t)count * sizeof *values);
   if (!values) return bfm_fail(BFM_NO_MEMORY, "out of memory for %s", t->tensor.name);
-  int status = padding_download(a->ops, t->tensor.padding, values, param_at(t, replica), count);
+  int status = padding_download(ops, t->tensor.padding, values, param_at(t, replica), count);
   for (int64_t i = 0; i < count && !status; i++) {
     uint16_t half = f32_to_bf16(values[i]);
     *sum = crc32_z(*sum, (const unsigned char *)&half, sizeof half);
@@ -23,17 +23,25 @@ static int add_to_sum(bfm_agent *a, const Param *t, int replica, uLong *sum) {
   return status;
 }
 
-bfm_status bfm_agent_fingerprint(bfm_agent *a, int replica, char out[9]) {
-  NEED("agent, out", a, out);
-  TRY(agent_check_replica(a, replica));
+static int fingerprint(const bfm_agent *a, Ops *ops, int replica, char out[9]) {
   const char *b = a->net[NET_B].name;
   size_t length = strlen(b);
   uLong sum = crc32_z(0, NULL, 0);
   for (int i = 0; i < a->params.tensor_count; i++) {
     const char *name = a->params.tensors[i].tensor.name;
     if (strncmp(name, b, length) || name[length] != '.') continue;
-    TRY(add_to_sum(a, &a->params.tensors[i], replica, &sum));
+    TRY(add_to_sum(ops, &a->params.tensors[i], replica, &sum));
   }
   snprintf(out, 9, "%08x", (unsigned)sum);
   return BFM_OK;
+}
+
+static int in_workspace(bfm_agent *a, int replica, char out[9]) {
+  TRY(agent_check_replica(a, replica));
+  IN_WORKSPACE(a, fingerprint(a, w->ops, replica, out));
+}
+
+bfm_status bfm_agent_fingerprint(bfm_agent *a, int replica, char out[9]) {
+  NEED("agent, out", a, out);
+  SHARED(a, in_workspace(a, replica, out));
 }

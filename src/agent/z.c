@@ -46,7 +46,7 @@ void agent_refresh_pool(bfm_agent *a) {
   Ops *ops = a->ops;
   int64_t P = a->pool_rows, rows = a->R * P;
   const Tape *tape = &a->tape_pool;
-  agent_select_goal(a, a->pool_goal, a->pool_obs, rows);
+  agent_select_goal(a, a->ops, a->pool_goal, a->pool_obs, rows);
   ops->zero(ops, a->pool_z, rows * a->d * sizeof *a->pool_z);
   for (int64_t k = 0; k < a->K; k++) {
     if (a->K > 1) {
@@ -85,15 +85,14 @@ void agent_draw_z(bfm_agent *a) {
 
 // ------------------------------- features --------------------------------------------------------
 
-void agent_select_goal(const bfm_agent *a, float *out, const float *obs, int64_t rows) {
+void agent_select_goal(const bfm_agent *a, Ops *ops, float *out, const float *obs, int64_t rows) {
   if (!a->goal_columns) return;
-  a->ops->select_columns(a->ops, &(SelectColumns){.out = out, .in = obs, .columns = a->goal_columns,
-                                                  .rows = rows, .in_cols = a->obs_dim,
-                                                  .out_cols = a->goal_dim});
+  ops->select_columns(ops, &(SelectColumns){.out = out, .in = obs, .columns = a->goal_columns,
+                                            .rows = rows, .in_cols = a->obs_dim,
+                                            .out_cols = a->goal_dim});
 }
 
-void agent_b_output(const bfm_agent *a, float *out, const float *x, int64_t rows) {
-  Ops *ops = a->ops;
+void agent_b_output(const bfm_agent *a, Ops *ops, float *out, const float *x, int64_t rows) {
   if (a->config.b_norm) {
     ops->block_norm(ops, &(BlockNorm){.y = out, .x = x, .rows = rows, .d = a->d, .blocks = a->K});
   } else {
@@ -103,8 +102,8 @@ void agent_b_output(const bfm_agent *a, float *out, const float *x, int64_t rows
 
 // the goal columns of s' and, for lap, of s
 void agent_goals(bfm_agent *a) {
-  agent_select_goal(a, a->goal, a->next_obs, a->R * a->N);
-  if (a->laplacian) agent_select_goal(a, a->goal_now, a->obs, a->R * a->N);
+  agent_select_goal(a, a->ops, a->goal, a->next_obs, a->R * a->N);
+  if (a->laplacian) agent_select_goal(a, a->ops, a->goal_now, a->obs, a->R * a->N);
 }
 
 // B(s', z); lap: phi(s) and phi(s')
@@ -118,7 +117,7 @@ void agent_features(bfm_agent *a) {
   if (a->laplacian) pack_b(a, tape, a->goal_now, NULL, a->N, 0);
   pack_b(a, tape, a->goal, a->z_b, a->N, a->laplacian ? a->N : 0);
   net_forward(ops, &a->net[NET_B], a->net[NET_B].online, tape, (Pass){.rows = tape->rows});
-  agent_b_output(a, a->b, tape->out, a->R * tape->rows);
+  agent_b_output(a, a->ops, a->b, tape->out, a->R * tape->rows);
 }
 
 // B⁻(s', z), after B(s', z)
@@ -127,5 +126,5 @@ void agent_target_features(bfm_agent *a) {
   const Tape *target = &a->tape_target[NET_B];
   pack_b(a, target, a->goal, a->z_b, a->N, 0);
   net_forward(ops, &a->net[NET_B], a->net[NET_B].slow, target, (Pass){.rows = a->N});
-  agent_b_output(a, a->b_target, target->out, a->R * target->rows);
+  agent_b_output(a, a->ops, a->b_target, target->out, a->R * target->rows);
 }

@@ -53,7 +53,7 @@ def test_rewards_differ_and_scale(model):
 def test_people_read_what_was_understood(model, tmp_path):
   text = run("prompt", model, "--reward", "x > 0.1").stdout
   assert "x > 0.1" in text and "prompt states" in text and "8 numbers" in text
-  assert "tells the agent nothing" in run("prompt", model, "--reward", "x > 9").stdout
+  assert "reward is 0 in all 2000 states" in run("prompt", model, "--reward", "x > 9").stderr
   assert run("prompt", model, "--task", "easy", "-o", tmp_path / "z.json").returncode == 0
   saved = json.loads((tmp_path / "z.json").read_text())
   assert saved["env"] == "point_mass" and saved["prompt"] == {"task": "easy"}

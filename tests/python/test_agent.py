@@ -223,7 +223,7 @@ def test_z_can_be_drawn_after_it_was_given():
 
 def test_one_observation_and_one_z():
   agent = make()
-  z = agent.prompt(goal=np.zeros(OBS))
+  z = agent.prompt(goal=np.ones(OBS))
   assert z.shape == (8,)
   assert agent.act(np.zeros(OBS), z).shape == (ACT,)
   assert agent.act(np.zeros((3, OBS)), z, es=4).shape == (3, ACT)
@@ -481,7 +481,7 @@ def test_tensors_of_no_network_are_for_others(tmp_path):
     metadata = file.metadata()
   notes = {"notes": np.ones(3, np.float32), "F_target.trunk.0.bias": np.ones(3, np.float32)}
   save_file({**load_file(path), **notes}, path, metadata)
-  assert np.array_equal(bfm.load(path).prompt(goal=np.zeros(OBS)), agent.prompt(goal=np.zeros(OBS)))
+  assert np.array_equal(bfm.load(path).prompt(goal=np.ones(OBS)), agent.prompt(goal=np.ones(OBS)))
   save_file({**load_file(path), "F.trunk.9.bias": np.ones(3, np.float32)}, path, metadata)
   with pytest.raises(bfm.Error, match="F.trunk.9.bias"):
     bfm.load(path)
@@ -541,3 +541,45 @@ def test_a_loaded_agent_loses_no_layer(tmp_path):
   make(f_norm="on").save(path)
   with pytest.raises(bfm.ArgumentError, match="has f-norm on, which cannot change to off"):
     bfm.load(path, f_norm="off")
+
+
+# ---------------------------------- what cannot be acted on ----------------------------------------
+
+
+def test_a_prompt_that_says_nothing_is_refused():
+  agent = make()
+  with pytest.raises(bfm.ArgumentError, match="reward is 0 in all 5 states"):
+    agent.prompt(obs=np.ones((5, OBS)), reward=np.zeros(5))
+  with pytest.raises(bfm.ArgumentError, match="norm 0"):  # B of a new agent is 0 there
+    agent.prompt(goal=np.zeros(OBS))
+
+
+def test_a_z_of_zeros_is_refused():
+  agent, obs, z = make(), np.ones((2, OBS)), np.ones((2, 8))
+  z[1] = 0
+  for call in (lambda: agent.act(obs, z), lambda: agent.act(obs, z, es=4), lambda: agent.pi(obs, z),
+               lambda: agent.F(obs, np.zeros((2, ACT)), z), lambda: agent.act(obs, np.zeros(8))):
+    with pytest.raises(bfm.ArgumentError, match="norm 0"):
+      call()
+
+
+def test_an_observation_that_overflows_is_refused():
+  agent, obs = make(), np.ones((3, OBS))
+  z = agent.prompt(goal=obs[0])
+  obs[2, 1] = 1e20
+  for call in (lambda: agent.act(obs, z), lambda: agent.pi(obs, z), lambda: agent.B(obs, z),
+               lambda: agent.prompt(obs=obs, reward=np.ones(3)), lambda: agent.prompt(demo=obs)):
+    with pytest.raises(bfm.ArgumentError, match=r"observation 1e\+20 \(row 2, column 1\)"):
+      call()
+
+
+def test_an_action_that_is_not_finite_is_refused():
+  agent, obs = make(), np.ones((3, OBS))
+  z = agent.prompt(goal=obs[0])
+  shapes = {name: values.shape for name, values in agent.tensors().items()}
+  agent.set_tensors({name: np.full(shapes[name], 1e38)
+                     for name in ("pi.trunk.2.bias", "pi.trunk.3.weight")})  # its product is inf
+  signs = np.where(np.arange(shapes["pi.trunk.4.weight"][1]) % 2, 1, -1)
+  agent.set_tensors({"pi.trunk.4.weight": np.broadcast_to(signs, shapes["pi.trunk.4.weight"])})
+  with pytest.raises(bfm.ArgumentError, match="action of row 0 is not finite"):
+    agent.act(obs, z)

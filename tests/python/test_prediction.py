@@ -45,7 +45,7 @@ def by_hand(model, task, steps):
     ("point_mass", "easy", {"algo": "fb-aware", "blocks": 2}),
     ("walker", "run", {"algo": "fb-aware", "blocks": 4, "goal": "0:3"}),
     ("quadruped", "stand", {"algo": "fb-aw"}),
-    ("walker", "torso.z > 1.2", {"algo": "fb", "b_norm": False}),
+    ("walker", "torso.zz > 0.5", {"algo": "fb", "b_norm": False}),
     ("point_mass", "x + 1", {"algo": "lap"}),
     ("hopper", "run", {"algo": "fb"}),
 ])

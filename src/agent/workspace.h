@@ -1,0 +1,64 @@
+// Workspaces: what acting and prompting write. Parameters and prompt states are only read, so any
+// number of threads may act with one agent, each in a workspace of its own.
+
+#ifndef BFM_AGENT_WORKSPACE_H
+#define BFM_AGENT_WORKSPACE_H
+
+#include "agent/agent.h"
+
+// buffers for a chunk of rows, infer.c
+typedef struct {
+  int64_t rows;
+  void *memory;
+  Tape f, b, pi;
+  float *obs, *goal, *act, *z, *z_b, *mu, *out, *q, *candidates;
+} Infer;
+
+// buffers for a prompt, encode.c
+typedef struct {
+  int replica;
+  int64_t rows;               // states of this call
+  const float *obs, *weight;  // of this call, on the host
+  int64_t chunk;              // rows that are computed at once
+  int64_t kept;               // rows whose activations are kept between passes
+  int apart;                  // kept activations have buffers of their own, not the tape's
+  Tape tape;                  // of a chunk
+  void *act, *cat, *trunk[NET_MAX_LAYERS];  // kept activations, [kept, ·]
+  float *states, *w;                        // [kept + chunk, goal], [kept + chunk]
+  float *whole;                             // [chunk, obs] if B sees only some columns, else NULL
+  float *z_b, *b;                           // [d], [chunk, d]
+  double *sum;                              // [d]
+  void *memory;
+} Encoder;
+
+typedef struct Workspace {
+  const bfm_agent *agent;
+  Ops *ops;  // the agent's own in its first workspace; the others have an Ops of one thread each
+  Infer infer;
+  Encoder encoder;
+  struct Workspace *next;  // in the list of idle ones
+} Workspace;
+
+// take an idle workspace or make one; on a GPU, which would only share its time among several, wait
+// for the one there is
+int workspace_take(bfm_agent *agent, Workspace **workspace);
+void workspace_give(bfm_agent *agent, Workspace *workspace);
+
+// returns the value of `call` from the calling function; the call may use a workspace w of the agent
+#define IN_WORKSPACE(agent, call)     \
+  do {                                \
+    Workspace *w;                     \
+    TRY(workspace_take((agent), &w)); \
+    int in_workspace_ = (call);       \
+    workspace_give((agent), w);       \
+    return in_workspace_;             \
+  } while (0)
+
+// end all workspaces; none is in use
+void workspaces_free(bfm_agent *agent);
+
+// encode.c, infer.c: end the buffers
+void encoder_free(Workspace *workspace);
+void infer_free(Workspace *workspace);
+
+#endif

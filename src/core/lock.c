@@ -1,0 +1,60 @@
+// Locks of handles: a read-write lock, and a list of what the calling thread has.
+
+#define _GNU_SOURCE
+#include "core/lock.h"
+
+#define NESTED 16  // handles that one thread may have locked at once, through callbacks
+
+typedef struct {
+  const Lock *lock;
+  int depth, exclusive;
+} Held;
+
+static _Thread_local Held held[NESTED];
+
+void lock_init(Lock *lock) {
+  pthread_rwlockattr_t attributes;
+  pthread_rwlockattr_init(&attributes);
+  // otherwise threads that keep reading would keep a writer waiting for ever
+  pthread_rwlockattr_setkind_np(&attributes, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
+  pthread_rwlock_init(&lock->rwlock, &attributes);
+  pthread_rwlockattr_destroy(&attributes);
+}
+
+void lock_destroy(Lock *lock) { pthread_rwlock_destroy(&lock->rwlock); }
+
+// the entry of this lock or, when the thread does not have it, an empty one; NULL: there is none
+static Held *find(const Lock *lock) {
+  Held *empty = NULL;
+  for (Held *h = held; h < held + NESTED; h++) {
+    if (h->depth && h->lock == lock) return h;
+    if (!h->depth && !empty) empty = h;
+  }
+  return empty;
+}
+
+static int acquire(Lock *lock, int exclusive) {
+  Held *h = find(lock);
+  if (!h) return bfm_fail(BFM_BAD_ARGUMENT, "calls are nested in %d callbacks", NESTED);
+  if (!h->depth) {
+    if (exclusive) pthread_rwlock_wrlock(&lock->rwlock);
+    else pthread_rwlock_rdlock(&lock->rwlock);
+    *h = (Held){lock, 1, exclusive};
+    return BFM_OK;
+  }
+  if (exclusive && !h->exclusive) {
+    return bfm_fail(BFM_BAD_ARGUMENT,
+                    "a callback cannot change the handle that is calling it: return first");
+  }
+  h->depth++;
+  return BFM_OK;
+}
+
+int lock_shared(Lock *lock) { return acquire(lock, 0); }
+int lock_exclusive(Lock *lock) { return acquire(lock, 1); }
+
+void unlock(Lock *lock) {
+  Held *h = find(lock);
+  if (!h || !h->depth || --h->depth) return;
+  pthread_rwlock_unlock(&lock->rwlock);
+}
