@@ -16,11 +16,18 @@ struct GlContext {
   void *buffer;  // OSMesa: what the context draws to; pictures go to MuJoCo's own buffer
 };
 
-static void *open_library(const char *const *names) {
+static void *open_library(const char *const *names, int flags) {
   void *library = NULL;
-  // global: MuJoCo looks up OpenGL's functions among the symbols of the process
-  for (; *names && !library; names++) library = dlopen(*names, RTLD_NOW | RTLD_GLOBAL);
+  for (; *names && !library; names++) library = dlopen(*names, RTLD_NOW | flags);
   return library;
+}
+
+// Whether the process shows this function to all its parts. MuJoCo draws with the library that
+// MUJOCO_GL names, else with EGL, else with OSMesa, of those that the process shows: the backend is
+// made visible when it is chosen, and is then the only one unless the program shows another.
+static int visible(const char *function) {
+  void *process = dlopen(NULL, RTLD_NOW);
+  return process && dlsym(process, function);
 }
 
 // ---------------------------------- OSMesa -------------------------------------------------------
@@ -33,9 +40,11 @@ static struct {
   unsigned char (*make_current)(void *context, void *buffer, unsigned type, int width, int height);
 } osmesa;
 
+static const char *const osmesa_names[] = {"libOSMesa.so.8", "libOSMesa.so.6", "libOSMesa.so",
+                                           NULL};
+
 static int osmesa_load(void) {
-  static const char *const names[] = {"libOSMesa.so.8", "libOSMesa.so.6", "libOSMesa.so", NULL};
-  void *library = open_library(names);
+  void *library = open_library(osmesa_names, RTLD_LOCAL);
   if (!library) return 0;
   SYMBOL(library, osmesa.create, "OSMesaCreateContextExt");
   SYMBOL(library, osmesa.destroy, "OSMesaDestroyContext");
@@ -101,12 +110,14 @@ static int egl_use(void *device) {
          egl.bind_api(EGL_OPENGL_API);
 }
 
+static const char *const egl_names[] = {"libEGL.so.1", "libEGL.so", NULL};
+
 // the first device that is a GPU; one that is software is as good as OSMesa, and taken if asked for
+// or if MuJoCo would see EGL anyway
 static int egl_load(void) {
-  static const char *const names[] = {"libEGL.so.1", "libEGL.so", NULL};
   const char *chosen = getenv("BFM_GL");
-  int any = chosen && !strcmp(chosen, "egl"), count = 0;
-  void *devices[DEVICES], *library = open_library(names);
+  int any = (chosen && !strcmp(chosen, "egl")) || visible("eglGetProcAddress"), count = 0;
+  void *devices[DEVICES], *library = open_library(egl_names, RTLD_LOCAL);
   if (!library || !SYMBOL(library, egl.get, "eglGetProcAddress")) return 0;
   SYMBOL(library, egl.initialize, "eglInitialize");
   SYMBOL(library, egl.choose_config, "eglChooseConfig");
@@ -147,15 +158,19 @@ static void egl_free(GlContext *gl) {
 
 typedef struct {
   const char *name;  // as MuJoCo knows it
+  const char *const *libraries;
   int (*load)(void);
   int (*new)(GlContext *gl, int width, int height);
   void (*free)(GlContext *gl);
 } Backend;
 
-static const Backend backends[] = {{"egl", egl_load, egl_new, egl_free},
-                                   {"osmesa", osmesa_load, osmesa_new, osmesa_free}};
+static const Backend backends[] = {
+    {"egl", egl_names, egl_load, egl_new, egl_free},
+    {"osmesa", osmesa_names, osmesa_load, osmesa_new, osmesa_free},
+};
 
 static const Backend *backend;
+static int hidden;  // whether MuJoCo finds EGL before the backend
 
 static void choose(void) {
   const char *chosen = getenv("BFM_GL");
@@ -163,7 +178,11 @@ static void choose(void) {
     if (chosen && *chosen && strcmp(chosen, backends[i].name)) continue;
     if (backends[i].load()) backend = &backends[i];
   }
-  if (backend) setenv("MUJOCO_GL", backend->name, 1);
+  if (!backend) return;
+  const char *wanted = getenv("MUJOCO_GL");
+  hidden = strcmp(backend->name, "egl") && visible("eglGetProcAddress") &&
+           !(wanted && !strcmp(wanted, backend->name));
+  open_library(backend->libraries, RTLD_GLOBAL);
 }
 
 int gl_new(GlContext **out, int width, int height) {
@@ -182,6 +201,12 @@ int gl_new(GlContext **out, int width, int height) {
     return bfm_fail(BFM_UNAVAILABLE,
                     "pictures need libOSMesa (Debian: libosmesa6), or EGL on a GPU, and neither is "
                     "here: run make deps");
+  }
+  if (hidden) {
+    return bfm_fail(BFM_UNAVAILABLE,
+                    "this program has loaded EGL, so MuJoCo cannot draw with %s: start it with "
+                    "MUJOCO_GL=%s or with BFM_GL=egl",
+                    backend->name, backend->name);
   }
   GlContext *gl = calloc(1, sizeof *gl);
   if (!gl) return bfm_fail(BFM_NO_MEMORY, "no memory for a picture");

@@ -129,6 +129,13 @@ def test_without_ffmpeg(model, tmp_path):
   assert "ffmpeg" in sentence and "install" in sentence and not os.listdir(tmp_path)
 
 
+@pytest.mark.parametrize("name", ["egl", "glx", "osmesa"])
+def test_what_others_set_for_mujoco(name, model, tmp_path, monkeypatch):
+  monkeypatch.setenv("MUJOCO_GL", name)
+  process = run("play", model, "--task", "easy", *SMALL, "-o", tmp_path / "strip.png")
+  assert process.returncode == 0, process.stderr
+
+
 def test_without_opengl(model, tmp_path):
   environment = {**os.environ, "BFM_GL": "none"}
   sentence = refused("play", model, "--task", "easy", *SMALL, "-o", tmp_path / "a.png",
