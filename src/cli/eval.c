@@ -16,6 +16,7 @@ typedef struct {
   double softmax;
   int random;
   double *returns;  // [models, or one more for random actions, tasks, episodes]
+  double *means;    // [models], of the task that is printed
 } Evaluation;
 
 enum { KEY_RANDOM = 0x900, KEY_SOFTMAX, KEY_Z };
@@ -51,7 +52,9 @@ static int make_returns(Evaluation *e) {
   if (e->returns) return BFM_OK;
   size_t count = (size_t)(j->model_count + 1) * j->tasks.count * j->options.episodes;
   e->returns = calloc(count, sizeof *e->returns);
-  return e->returns ? BFM_OK : bfm_fail(BFM_NO_MEMORY, "no memory for %zu returns", count);
+  e->means = calloc(j->model_count, sizeof *e->means);
+  return e->returns && e->means ? BFM_OK
+                                : bfm_fail(BFM_NO_MEMORY, "no memory for %zu returns", count);
 }
 
 // z [tasks, d] of --z, which is the same for all
@@ -170,14 +173,13 @@ static void summary(const Evaluation *e, int task, double *mean, double *std) {
     mean_std(returns_of(e, 0, task), e->judge.options.episodes, mean, std);
     return;
   }
-  double values[models];
   for (int m = 0; m < models; m++) {
-    values[m] = 0;
+    e->means[m] = 0;
     for (int t = task < 0 ? 0 : task; t < (task < 0 ? tasks : task + 1); t++) {
-      values[m] += mean_of(e, m, t) / (task < 0 ? tasks : 1);
+      e->means[m] += mean_of(e, m, t) / (task < 0 ? tasks : 1);
     }
   }
-  mean_std(values, models, mean, std);
+  mean_std(e->means, models, mean, std);
 }
 
 static void print_row(const Evaluation *e, int task, int width) {
@@ -260,5 +262,6 @@ int cli_eval(int argc, char **argv) {
   if (!status && (status = run(&e))) status = cli_fail(status);
   eval_common_free(&e.judge);
   free(e.returns);
+  free(e.means);
   return status;
 }
