@@ -1,15 +1,18 @@
 # bfm: behavioral foundation models in C.
 #   make          build/libbfm.so, build/libbfm.a, build/bfm (and build/libbfm_cuda.so with nvcc)
-#   make deps     install everything that is missing
-#   make demo     install, build, and show what it does, in a minute
+#   make demo     build, and show what bfm does, in a minute
 #   make test     unit, fuzz, command-line and Python tests
 #   make oracle   live comparison with PyTorch and dm_control
 #   make bench    speeds, as ratios to the peers
 #   make bundle   bfm and the libraries it needs in one file, for another machine
 #   make docs     the documentation as a searchable site, in build/site
-#   make format   lay out the source by .clang-format
+#   make format   lay out the source by .clang-format; format-check only reports
+#   make lint     clang-tidy and cppcheck
+#   make check    format-check, lint and test: everything short of the oracle
+#   make deps     install what is missing; all targets that need it do so themselves
 #   make clean    remove what was built (not .deps, .venv)
-#   make SAN=1    all of it with address and undefined-behaviour sanitizers, in build-san/
+#   make SAN=1    build with address and undefined-behaviour sanitizers, in build-san/
+#   make SAN=thread   build with the thread sanitizer, in build-tsan/
 # CC=clang and CFLAGS="-O1 -g" change the compiler and how it optimizes; V=1 shows the commands.
 
 ifeq ($(origin CC),default)
@@ -19,8 +22,10 @@ CFLAGS ?= -O3 -g
 ARCH ?= $(if $(filter x86_64,$(shell uname -m)),x86-64-v3,native)
 SAN ?= 0
 V ?= 0
-BUILD ?= $(if $(filter 1,$(SAN)),build-san,build)
+BUILD ?= build$(if $(filter 1,$(SAN)),-san)$(if $(filter thread,$(SAN)),-tsan)
 NVCC ?= $(firstword $(wildcard /usr/local/cuda/bin/nvcc) $(shell command -v nvcc 2>/dev/null))
+# whether make only says what it would do, as completion in a shell asks
+DRY := $(findstring n,$(filter-out --%,$(firstword -$(MAKEFLAGS))))
 MAKEFLAGS += --no-builtin-rules
 ifeq ($(MAKELEVEL)$(findstring -j,$(MAKEFLAGS)),0)
 MAKEFLAGS += --jobs=$(shell nproc)
@@ -28,17 +33,34 @@ endif
 # the file a command makes, or with V=1 the command itself
 SAY = $(if $(filter 1,$(V)),,@echo "  $@";)
 
+all:
+
+# Make reads this empty file like a part of the Makefile: where it is missing or old, make runs its
+# rule first and then starts again, so that the lines below see what was installed.
+ifneq ($(filter-out deps clean docs,$(or $(MAKECMDGOALS),all)),)
+ifeq ($(DRY),)
+include .deps/ready
+endif
+endif
+MUJOCO := .deps/lib/libmujoco.so
+.deps/ready: scripts/deps.sh scripts/models.py .venv/bin/python $(MUJOCO)
+	@scripts/deps.sh
+.venv/bin/python $(MUJOCO): ;
+
 HDF5_CFLAGS := $(shell pkg-config --cflags hdf5 2>/dev/null)
 HDF5_LIBS := $(shell pkg-config --libs hdf5 2>/dev/null || echo -lhdf5)
-MUJOCO := .deps/lib/libmujoco.so
 
 bfm_CPPFLAGS := -Iinclude -Isrc -isystem .deps/include $(HDF5_CFLAGS) $(CPPFLAGS)
 # clang warns where sanitizers keep it from a wanted vectorization; gcc does not know the warning
 bfm_CFLAGS := -std=gnu11 -Wall -Wextra -Wno-pass-failed -march=$(ARCH) -fPIC -fno-math-errno \
               -fno-trapping-math -fopenmp-simd -fvisibility=hidden -pthread -MMD -MP $(CFLAGS)
-RPATH := $$ORIGIN/lib:$$ORIGIN/../.deps/lib:$(CURDIR)/.deps/lib
+# in a bundle the libraries lie in lib, in the checkout in .deps/lib, which is found from the place
+# of the program: no path of the machine that built it
+CHECKOUT := $(shell realpath -m --relative-to=$(BUILD) .)
+RPATH = $$ORIGIN/lib:$$ORIGIN/$(UP)$(CHECKOUT)/.deps/lib
+$(BUILD)/tests/%: UP := ../../
 # an rpath of the old kind also serves the libraries that lie beside those found by it
-bfm_LDFLAGS := -Wl,--disable-new-dtags,-rpath,'$(RPATH)' -L.deps/lib $(LDFLAGS)
+bfm_LDFLAGS = -Wl,--disable-new-dtags,-rpath,'$(RPATH)' -L.deps/lib $(SANITIZE) $(LDFLAGS)
 LDLIBS := -ldnnl $(HDF5_LIBS) -lmujoco -lmuparser -lcjson -lpng -lz -lm -ldl -pthread
 
 ifeq ($(SAN),1)
@@ -47,8 +69,17 @@ endif
 ifeq ($(SAN),fuzz)
 SANITIZE := -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all
 endif
+ifeq ($(SAN),thread)
+SANITIZE := -fsanitize=thread
+endif
 bfm_CFLAGS += $(SANITIZE)
-bfm_LDFLAGS += $(SANITIZE)
+
+# While MAJOR is 0, each MINOR may change the interface, and is a name of its own for the loader.
+VERSION_PART = $(shell sed -n 's/^.define BFM_VERSION_$(1) //p' include/bfm.h)
+MAJOR := $(call VERSION_PART,MAJOR)
+MINOR := $(call VERSION_PART,MINOR)
+SONAME := libbfm.so.$(MAJOR)$(if $(filter 0,$(MAJOR)),.$(MINOR))
+LIBRARY := $(BUILD)/libbfm.so.$(MAJOR).$(MINOR).$(call VERSION_PART,PATCH)
 
 # the library ends with src/train; the rest is the program
 PROGRAM := view paper cli
@@ -67,7 +98,7 @@ all: $(BUILD)/libbfm.so $(BUILD)/libbfm.a $(BUILD)/bfm $(if $(NVCC),$(if $(CUDA_
 
 # ---------------------------------- build ---------------------------------------------------------
 
-$(BUILD)/%.o: %.c | $(MUJOCO)
+$(BUILD)/%.o: %.c
 	@mkdir -p $(@D)
 	$(SAY) $(CC) $(bfm_CPPFLAGS) $(bfm_CFLAGS) -c $< -o $@
 
@@ -94,20 +125,21 @@ $(BUILD)/objects.a: $(LIB_OBJ)
 	@rm -f $@
 	$(SAY) ar rcs $@ $^
 
-$(BUILD)/libbfm.so: $(LIB_OBJ)
-	$(SAY) $(CC) -shared $(bfm_LDFLAGS) -o $@ $^ $(LDLIBS)
+$(LIBRARY): $(LIB_OBJ)
+	$(SAY) $(CC) -shared -Wl,-soname,$(SONAME) $(bfm_LDFLAGS) -o $@ $^ $(LDLIBS)
+
+# the names that the loader and the linker look for
+$(BUILD)/libbfm.so: $(LIBRARY)
+	@ln -sf $(notdir $<) $(@D)/$(SONAME) && ln -sf $(SONAME) $@
 
 $(BUILD)/bfm: $(CLI_OBJ) $(BUILD)/objects.a
 	$(SAY) $(CC) $(bfm_LDFLAGS) -o $@ $^ $(LDLIBS)
-
-$(MUJOCO):
-	@echo 'bfm: $@ is not there; run "make deps" first' >&2; exit 1
 
 # as a user's own program is linked
 $(BUILD)/examples/%: examples/%.c $(BUILD)/libbfm.so
 	@mkdir -p $(@D)
 	$(SAY) $(CC) -O2 -Wall -Wextra -Iinclude $(SANITIZE) $< -o $@ -L$(BUILD) -lbfm \
-	  -Wl,-rpath,$(abspath $(BUILD)),-rpath-link,.deps/lib
+	  -Wl,-rpath,'$$ORIGIN/..',-rpath-link,.deps/lib
 
 examples: $(EXAMPLES)
 
@@ -175,7 +207,7 @@ fuzz: $(FUZZ)
 	  [ ! -f $$words ] || arguments="$$arguments -dict=$$words"; $(RUN); done
 
 # a sanitized library cannot be loaded into a plain Python: there, only the command line is tested
-test-python: all examples | .venv/bin/python
+test-python: all examples
 	@$(HERE) .venv/bin/python $(PYTEST) \
 	  $(wildcard $(if $(filter 1,$(SAN)),,tests/python) tests/cli)
 
@@ -197,14 +229,8 @@ bench: all
 deps:
 	@scripts/deps.sh
 
-# what deps installs, the second make finds
-demo:
-	@scripts/deps.sh
-	@$(MAKE) --no-print-directory $(BUILD)/bfm $(BUILD)/libbfm.so
+demo: $(BUILD)/bfm $(BUILD)/libbfm.so
 	@BFM=$(BUILD)/bfm BFM_BUILD=$(BUILD) scripts/demo.sh
-
-.venv/bin/python:
-	@echo 'bfm: $(@D) is not there; run "make deps" first' >&2; exit 1
 
 bundle: all $(filter %/test_cuda,$(UNIT))
 	@scripts/bundle.sh $(BUILD)
@@ -217,14 +243,14 @@ docs:
 	@NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --quiet
 	@echo "build/site/index.html is ready; to search, serve it: python3 -m http.server -d build/site"
 
-format: | .venv/bin/python
+format:
 	@.venv/bin/python scripts/format.py
 
-format-check: | .venv/bin/python
+format-check:
 	@.venv/bin/python scripts/format.py --check
 
 clean:
-	rm -rf build build-san build-fuzz
+	rm -rf build build-*
 
 .PHONY: all cuda examples deps demo docs test test-unit test-fuzz test-python fuzz oracle bench bundle \
         format format-check clean

@@ -12,10 +12,12 @@ limit=60  # MiB, packed
 
 rm -rf "$out" "$archive"
 mkdir -p "$out/lib"
-for file in bfm libbfm.so libbfm_cuda.so tests/unit/test_cuda; do
+library=$(readlink -f "$build/libbfm.so")
+for file in bfm "${library##*/}" libbfm_cuda.so tests/unit/test_cuda; do
   [ ! -e "$build/$file" ] || cp "$build/$file" "$out/"
 done
-strip --strip-debug "$out"/*.so "$out/bfm" 2>/dev/null || true
+strip --strip-debug "$out"/* 2>/dev/null || true  # lib is a folder
+cp -P "$build/libbfm.so" "$build/$(readlink "$build/libbfm.so")" "$out/"
 
 # paths of what the loader finds, less what every target has
 runtime='c|m|dl|rt|pthread|resolv|stdc\+\+|gcc_s|cuda|cudart|cublas|cublasLt'

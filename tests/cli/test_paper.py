@@ -339,8 +339,9 @@ def test_a_tree_that_differs_from_its_commit_is_called_so(tmp_path):
          "commit.gpgsign=false"]
   make = ["env", "-u", "MAKEFLAGS", "make", "-C", tmp_path, "BUILD=build", "build/src/paper/ledger.o"]
   for name, text in {"src/paper/ledger.c": "const char *commit = BFM_COMMIT;\n", "other": "",
-                     ".deps/lib/libmujoco.so": "", ".gitignore": "build\n",
-                     "Makefile": (ROOT / "Makefile").read_text()}.items():
+                     "include/bfm.h": "", "scripts/deps.sh": "", "scripts/models.py": "",
+                     ".venv/bin/python": "", ".deps/lib/libmujoco.so": "", ".deps/ready": "",
+                     ".gitignore": "build\n", "Makefile": (ROOT / "Makefile").read_text()}.items():
     (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
     (tmp_path / name).write_text(text)
 
