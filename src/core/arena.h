@@ -1,5 +1,5 @@
-// Arenas: many buffers, one allocation. A layout function takes its buffers from an arena and is
-// run twice: first on an arena without memory, which only counts, then on one of just that size.
+// Arenas: many buffers in one allocation. A layout function takes its buffers from an arena and
+// runs twice: first on an arena without memory, which only counts bytes, then on one of that size.
 
 #ifndef BFM_CORE_ARENA_H
 #define BFM_CORE_ARENA_H
@@ -21,7 +21,7 @@ static inline void *arena_take(Arena *arena, size_t bytes) {
   return arena->base ? arena->base + at : NULL;
 }
 
-// room for so many of them
+// an aligned buffer of `count` floats; NULL while counting
 static inline float *floats(Arena *arena, int64_t count) {
   return arena_take(arena, count * sizeof(float));
 }

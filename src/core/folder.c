@@ -18,8 +18,9 @@ int folder_name(Folder *f, const char *path) {
   *f = (Folder){.made = 0};
   if (!*path) return bfm_fail(BFM_BAD_ARGUMENT, "the output folder has no name");
   if (snprintf(f->path, sizeof f->path, "%s", path) >= (int)sizeof f->path) {
-    return bfm_fail(BFM_BAD_ARGUMENT, "a folder's name of %zu characters is too long",
-                    strlen(path));
+    return bfm_fail(BFM_BAD_ARGUMENT,
+                    "the output folder's name has %zu characters: use at most %zu", strlen(path),
+                    sizeof f->path - 1);
   }
   for (size_t n = strlen(f->path); n > 1 && f->path[n - 1] == '/';) f->path[--n] = 0;
   return BFM_OK;
@@ -27,7 +28,7 @@ int folder_name(Folder *f, const char *path) {
 
 // ---------------------------------- making and removing ------------------------------------------
 
-// mkdir -p; *made counts the folders that are new
+// mkdir -p; *made counts the new folders
 static int make_folders(char *path, int *made) {
   if (!mkdir(path, 0777)) {
     ++*made;
@@ -45,10 +46,10 @@ static int make_folders(char *path, int *made) {
 int folder_make(Folder *f) {
   struct stat info;
   if (make_folders(f->path, &f->made)) {
-    return bfm_fail(BFM_IO, "cannot make the folder %s: %s", f->path, strerror(errno));
+    return bfm_fail(BFM_IO, "cannot create the folder %s: %s", f->path, strerror(errno));
   }
   if (stat(f->path, &info) || !S_ISDIR(info.st_mode)) {
-    return bfm_fail(BFM_IO, "%s is there and not a folder", f->path);
+    return bfm_fail(BFM_IO, "%s exists and is not a folder", f->path);
   }
   if (access(f->path, W_OK | X_OK)) {
     return bfm_fail(BFM_IO, "cannot write into %s: %s", f->path, strerror(errno));
@@ -56,12 +57,13 @@ int folder_make(Folder *f) {
   return BFM_OK;
 }
 
-// a file system that knows no locks has none: it is as if nobody else were there
+// If the file system does not support locks, the run goes on without one.
 int folder_lock(Folder *f) {
   f->lock = opendir(f->path);
   if (!f->lock || !flock(dirfd(f->lock), LOCK_EX | LOCK_NB) || errno != EWOULDBLOCK) return BFM_OK;
   folder_unlock(f);
-  return bfm_fail(BFM_IO, "another process is writing its run into %s", f->path);
+  return bfm_fail(BFM_IO, "another process is writing its run into %s: use another folder",
+                  f->path);
 }
 
 void folder_unlock(Folder *f) {
@@ -131,7 +133,7 @@ double folder_log_last(const Folder *f, const char *name, const char *key) {
 
 int folder_log(const Folder *f, FILE *log, const cJSON *line) {
   char *text = cJSON_PrintUnformatted(line);
-  if (!text) return bfm_fail(BFM_NO_MEMORY, "no memory for a line of a log");
+  if (!text) return bfm_fail(BFM_NO_MEMORY, "out of memory for a line of a log");
   int bad = fprintf(log, "%s\n", text) < 0 || fflush(log);
   free(text);
   return bad ? bfm_fail(BFM_IO, "cannot write a log in %s: %s", f->path, strerror(errno)) : BFM_OK;

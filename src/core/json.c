@@ -1,5 +1,4 @@
-// JSON files. A file is read to its end: what follows the object is refused, since someone meant
-// something by it.
+// JSON files. Text after the object is an error: it would otherwise be ignored silently.
 
 #include "core/json.h"
 
@@ -11,7 +10,7 @@
 
 #include "core/files.h"
 
-// *text: to be freed by the caller, also after a failure
+// The caller frees *text, also after a failure.
 static int read_text(const char *path, char **text, size_t *length) {
   *text = NULL;
   if (!*path) return bfm_fail(BFM_BAD_ARGUMENT, "the file to read needs a name");
@@ -27,12 +26,12 @@ static int read_text(const char *path, char **text, size_t *length) {
   return bfm_fail(BFM_BAD_FILE, "%s is not JSON: its byte %zu is zero", path, *length - 1);
 }
 
-// at: what could not be read, or NULL
+// `at` points to the first byte that does not parse, or is NULL
 static int no_object(const char *path, const char *text, const char *at) {
   int shown = 0;
   if (!at || !*at) return bfm_fail(BFM_BAD_FILE, "%s is not a JSON object", path);
   while (shown < 20 && at[shown] >= ' ' && at[shown] <= '~') shown++;
-  return bfm_fail(BFM_BAD_FILE, "%s is not a JSON object: byte %td begins what is none, \"%.*s\"",
+  return bfm_fail(BFM_BAD_FILE, "%s is not a JSON object: unexpected text at byte %td, \"%.*s\"",
                   path, at - text, shown, at);
 }
 
@@ -56,7 +55,7 @@ int json_read_lines(cJSON **objects, const char *path) {
   size_t length;
   int status = read_text(path, &text, &length);
   *objects = cJSON_CreateArray();
-  if (!status && !*objects) status = bfm_fail(BFM_NO_MEMORY, "no memory for %s", path);
+  if (!status && !*objects) status = bfm_fail(BFM_NO_MEMORY, "out of memory for %s", path);
   const char *at = text, *end = status ? text : text + length;
   for (int line = 1; !status; line++) {
     while (at < end && strchr(" \t\r\n", *at)) at++;
@@ -88,12 +87,12 @@ int json_numbers(const cJSON *json, const char *path, const char *name, int64_t 
                     (long)count, cJSON_GetArraySize(array));
   }
   *out = malloc((size_t)(count + 1) * sizeof **out);
-  if (!*out) return bfm_fail(BFM_NO_MEMORY, "no memory for %s", path);
+  if (!*out) return bfm_fail(BFM_NO_MEMORY, "out of memory for %s", path);
   int64_t i = 0;
   cJSON_ArrayForEach(item, array) {
     if (!cJSON_IsNumber(item)) {
-      return bfm_fail(BFM_BAD_ARGUMENT, "%s: \"%s\" has something that is not a number at %ld",
-                      path, name, (long)i);
+      return bfm_fail(BFM_BAD_ARGUMENT, "%s: element %ld of \"%s\" is not a number", path, (long)i,
+                      name);
     }
     (*out)[i++] = item->valuedouble;
   }
@@ -108,8 +107,8 @@ int json_floats(const cJSON *json, const char *path, const char *name, int64_t c
   for (int64_t i = 0; i < count && *found && !status; i++) {
     out[i] = (float)values[i];
     if (isfinite(out[i])) continue;
-    status = bfm_fail(BFM_BAD_ARGUMENT, "%s: \"%s\" has %g at %ld, more than a float holds", path,
-                      name, values[i], (long)i);
+    status = bfm_fail(BFM_BAD_ARGUMENT, "%s: element %ld of \"%s\" is %g, which overflows float32",
+                      path, (long)i, name, values[i]);
   }
   free(values);
   return status;
@@ -117,7 +116,7 @@ int json_floats(const cJSON *json, const char *path, const char *name, int64_t c
 
 int json_write(const cJSON *object, const char *path) {
   char *text = cJSON_Print(object);
-  if (!text) return bfm_fail(BFM_NO_MEMORY, "no memory for %s", path);
+  if (!text) return bfm_fail(BFM_NO_MEMORY, "out of memory for %s", path);
   OutputFile file;
   int status = output_open(&file, path);
   if (!status) status = output_write(&file, text, strlen(text));

@@ -41,7 +41,7 @@ int check_size(const char *what, int64_t value, int64_t most) {
 
 int check_finite(const float *x, int64_t rows, int64_t cols, const char *what) {
   if (!x && rows) return bfm_fail(BFM_BAD_ARGUMENT, "%s is missing", what);
-  // arrays have millions of values and are almost always fine: look without branches first
+  // arrays have millions of values and are almost always finite: first check without branches
   uint32_t found = 0;
   for (int64_t i = 0; i < rows * cols; i++) {
     uint32_t bits;

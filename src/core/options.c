@@ -1,5 +1,5 @@
-// Options: text to a typed field and back, one pair of functions a type, chosen by a table. Command
-// line, JSON and defaults all go through the same reading of text, so they accept and refuse alike.
+// Options: from text to a typed field and back, with one pair of functions per type. The command
+// line, JSON and the defaults share the parser, so they accept and refuse the same values.
 
 #include "core/options.h"
 
@@ -23,7 +23,7 @@ static int same_name(const char *a, const char *b) {
   return *a == *b;
 }
 
-// choice number index of "a|b|c": its start, and its length into *length; NULL past the last
+// start of choice number `index` of "a|b|c", its length in *length; NULL after the last choice
 static const char *choice_at(const char *choices, int index, size_t *length) {
   while (index > 0) {
     choices = strchr(choices, '|');
@@ -72,7 +72,7 @@ static int set_int(const Option *option, void *field, const char *text) {
   int plain = end != text && !*end && !errno;
 
   if (!plain) {
-    // 5k, 1.5M, 1e6: read as a double, which must be whole and small enough to be exact
+    // 5k, 1.5M, 1e6: parsed as a double, which must be whole and small enough to be exact
     double value = number_read(text, &end);
     if (end != text && *end && !end[1] && suffix_factor(*end) > 0) {
       value *= suffix_factor(*end);
@@ -206,7 +206,7 @@ const Option *options_find(const Option *table, const char *name) {
   return NULL;
 }
 
-// the row with this name, or an error that suggests one
+// the row with this name, or an error that suggests a similar name
 static int find_or_fail(const Option *table, const char *name, const Option **option) {
   *option = options_find(table, name);
   if (*option) return BFM_OK;
@@ -229,7 +229,7 @@ void options_get(const Option *option, const void *fields, char *out, size_t siz
 
 // ---------------------------------- JSON ---------------------------------------------------------
 
-// JSON's numbers are doubles to most readers and know no infinity: what does not fit is a string
+// JSON has no infinity, and most readers parse its numbers as doubles: other values become strings
 static cJSON *to_item(const Option *option, const void *fields) {
   const char *field = (const char *)fields + option->offset;
   char text[OPTION_TEXT_SIZE];
@@ -273,7 +273,7 @@ static int from_item(const Option *table, void *fields, const cJSON *item) {
   if (cJSON_IsString(item)) return set_field(option, fields, item->valuestring);
   if (cJSON_IsBool(item)) return set_field(option, fields, cJSON_IsTrue(item) ? "true" : "false");
   if (!cJSON_IsNumber(item)) {
-    return bfm_fail(BFM_BAD_ARGUMENT, "option %s must be a number, a text, true or false",
+    return bfm_fail(BFM_BAD_ARGUMENT, "option %s must be a number, a string, true or false",
                     option->name);
   }
   if (option->type == OPTION_INT && !(fabs(item->valuedouble) <= EXACT_INTEGER)) {
@@ -328,7 +328,7 @@ static void describe(const Option *option, char *out, size_t size) {
 #define HELP_COLUMN 27
 #define HELP_WIDTH 78
 
-// words of text from column HELP_COLUMN on, the first line already that far
+// prints words wrapped to columns HELP_COLUMN … HELP_WIDTH; the cursor is at HELP_COLUMN already
 static void print_wrapped(const char *text, FILE *out) {
   int column = HELP_COLUMN;
   while (*text) {
@@ -347,7 +347,7 @@ static void print_wrapped(const char *text, FILE *out) {
   fputc('\n', out);
 }
 
-// the flag and its argument; a list of choices goes on below itself. Returns the column
+// prints the flag and its argument, wrapping a long list of choices; returns the column reached
 static int print_flag(const Option *o, FILE *out) {
   int indent = fprintf(out, "  --%s=", o->name), column = indent;
   for (const char *text = options_argument(o); *text;) {

@@ -31,11 +31,11 @@ typedef struct {
   const char *help;     // one line for --help
 } Option;               // a table ends with a row whose name is NULL
 
-// fill every field with its default
+// fills every field with its default
 int options_default(const Option *table, void *fields);
 
-// set one option from text; an unknown name suggests the nearest one. A field is changed only by
-// success
+// Sets one option from text. The error for an unknown name suggests the nearest one. A failure
+// leaves the field as it was.
 int options_set(const Option *table, void *fields, const char *name, const char *text);
 
 // the row with this name, or NULL
@@ -47,10 +47,10 @@ void options_get(const Option *option, const void *fields, char *out, size_t siz
 // the whole struct as a JSON object into a malloc'ed string (NULL when out of memory)
 char *options_to_json(const Option *table, const void *fields);
 
-// set every option the JSON object has; unknown and repeated keys are an error
+// sets every option in the JSON object; unknown and repeated keys are an error
 int options_from_json(const Option *table, void *fields, const char *json);
 
-// what an option's argument is called in help: INT, REAL, TEXT, on|off or the choices
+// an option's argument as help shows it: INT, REAL, TEXT, on|off or the choices
 const char *options_argument(const Option *option);
 
 // one aligned entry per option: flag, argument, help, default and range, wrapped to 79 columns

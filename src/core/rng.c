@@ -1,4 +1,4 @@
-// Counter-based random numbers: arrays of them.
+// Arrays of counter-based random numbers.
 
 #include "core/rng.h"
 

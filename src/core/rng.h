@@ -1,6 +1,6 @@
 // Counter-based random numbers (Philox4x32-10). A draw is a function of (seed, stream, step,
-// index): nothing is carried along, so the order of evaluation, the number of threads and a stop
-// and resume change no bit. The header serves C and CUDA.
+// index). There is no state, so the order of evaluation, the number of threads, and stopping and
+// resuming leave the results bit-identical. C and CUDA share this header.
 
 #ifndef BFM_CORE_RNG_H
 #define BFM_CORE_RNG_H
@@ -14,9 +14,9 @@
 #define RNG_INLINE static inline
 #endif
 
-// one stream for each purpose: draws of different purposes never meet
+// one stream per purpose, so that draws for different purposes are independent
 typedef enum {
-  STREAM_INIT,        // initial parameters; step is the tensor's number
+  STREAM_INIT,        // initial parameters; step is the index of the tensor
   STREAM_BATCH,       // which transitions
   STREAM_Z_NORMAL,    // Gaussian z
   STREAM_Z_CHOICE,    // Gaussian z or z of a state

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#define MOST 4096  // no struct is larger: beyond it, `size` was never set
+#define MOST 4096  // no struct is larger; a larger `size` was never initialized
 
 int sized_read(void *own, size_t known, const void *given, size_t oldest, const char *name) {
   size_t size;
@@ -16,7 +16,7 @@ int sized_read(void *own, size_t known, const void *given, size_t oldest, const 
   for (size_t i = known; i < size; i++) {
     if (!((const char *)given)[i]) continue;
     return bfm_fail(BFM_BAD_ARGUMENT,
-                    "%s.size is %zu and a field beyond %zu is set, which version " BFM_VERSION
+                    "%s.size is %zu, and a field beyond byte %zu is set, which version " BFM_VERSION
                     " of the library does not know: leave it 0 or update the library",
                     name, size, known);
   }

@@ -1,21 +1,22 @@
-// Public structs begin with a field `size`, so that they can grow: the caller sets it to sizeof, and
-// the library sees from it which fields the caller's bfm.h had. A size of 0 stands for the fields of
-// version 0.1, which had no such field.
+// Public structs begin with a field `size`, so that they can grow. The caller sets it to sizeof;
+// from it the library knows which fields the caller's bfm.h had. A size of 0 stands for the fields
+// of version 0.1, which had no field `size`.
 
 #ifndef BFM_CORE_SIZED_H
 #define BFM_CORE_SIZED_H
 
 #include "core/status.h"
 
-// bytes of a struct up to and with its last field of version 0.1
+// bytes of a struct up to and including its last field of version 0.1
 #define SIZE_TO(type, field) (offsetof(type, field) + sizeof(((type *)0)->field))
 
-// Copy the caller's struct into `own`, which has `known` bytes; fields it lacks become zero. A field
-// that this library does not know is refused unless it is zero. name: the struct's, for the error.
+// Copies the caller's struct into `own`, which has `known` bytes; fields it lacks become zero. If a
+// field that this library does not know is not zero, that is an error. name: the struct's, for the
+// error.
 int sized_read(void *own, size_t known, const void *given, size_t oldest, const char *name);
 
-// Fill the caller's struct from `own`. The `oldest` bytes are always written, since every caller has
-// them: callers written for version 0.1 leave `size` uninitialized. `size` becomes what was written.
+// Fills the caller's struct from `own`. The `oldest` bytes are always written, since every caller
+// has them and callers of version 0.1 leave `size` uninitialized. `size` becomes the bytes written.
 void sized_write(void *given, size_t oldest, void *own, size_t known);
 
 #endif

@@ -10,7 +10,7 @@
 // sets the calling thread's message (printf style) and returns status
 int bfm_fail(int status, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-// puts a prefix such as a file name before the present message and returns status
+// puts a prefix such as a file name before the current message and returns status
 int bfm_fail_prefix(int status, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 // Static analyzers do not know what a variadic function of another file returns. With these macros

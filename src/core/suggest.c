@@ -1,5 +1,5 @@
-// The word a user probably meant: Levenshtein distance, one row of the table at a time. '-' and '_'
-// count as equal, and so do capitals and small letters.
+// The word a user probably meant, by Levenshtein distance, one row of the table at a time. '-' and
+// '_' count as equal, and so do capital and small letters.
 
 #include "core/suggest.h"
 
@@ -34,7 +34,7 @@ void suggest_try(Suggestion *n, const char *candidate) {
   size_t length = strlen(n->word);
   if (length > MAX_LENGTH || strlen(candidate) > MAX_LENGTH) return;
 
-  // a third of the letters wrong is a typing error; more is another word
+  // up to a third of the letters may be wrong; beyond that it is a different word
   int allowed = 1 + (int)length / 3;
   int distance = edit_distance(n->word, candidate);
   if (distance <= allowed && (!n->best || distance < n->distance)) {
@@ -45,6 +45,6 @@ void suggest_try(Suggestion *n, const char *candidate) {
 
 const char *suggest_say(Suggestion *n, const char *otherwise) {
   if (!n->best) return otherwise;
-  snprintf(n->said, sizeof n->said, "; did you mean %s?", n->best);
-  return n->said;
+  snprintf(n->text, sizeof n->text, "; did you mean %s?", n->best);
+  return n->text;
 }

@@ -4,16 +4,16 @@
 #define BFM_CORE_SUGGEST_H
 
 typedef struct {
-  const char *word;  // what was typed
+  const char *word;  // the word that was typed
   const char *best;  // the closest candidate so far, NULL while none is close
   int distance;
-  char said[96];
+  char text[96];
 } Suggestion;
 
 // Suggestion n = {.word = typed}; suggest_try(&n, candidate) for each candidate; then read n.best
 void suggest_try(Suggestion *n, const char *candidate);
 
-// the end of a refusal: "; did you mean best?", or what to say where none is close
+// the end of an error sentence: "; did you mean best?", or `otherwise` if no candidate is close
 const char *suggest_say(Suggestion *n, const char *otherwise);
 
 #endif

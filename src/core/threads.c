@@ -1,6 +1,6 @@
-// A pool of threads that stays alive. The caller works too; tasks are claimed from one atomic
-// counter. Workers spin briefly for the next job before they sleep: a training step is hundreds of
-// short jobs.
+// A persistent thread pool. The caller works too; threads claim tasks from one atomic counter.
+// A training step consists of hundreds of short jobs, so idle workers spin for a while before they
+// sleep.
 
 #define _GNU_SOURCE
 #include "core/threads.h"
@@ -49,7 +49,7 @@ static void work(Threads *pool, int worker) {
   }
 }
 
-// wait for a job other than `seen`
+// waits for a job other than `seen`
 static void wait_for_job(Threads *pool, unsigned seen) {
   for (int spin = 0; spin < SPINS; spin++) {
     if (atomic_load(&pool->job) != seen || atomic_load(&pool->stop)) return;

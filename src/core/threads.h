@@ -1,5 +1,5 @@
-// A pool of threads that stays alive. Work is cut into tasks whose number never depends on the
-// number of threads, so results do not either.
+// A persistent thread pool. Callers cut work into tasks whose number does not depend on the number
+// of threads, so neither do the results.
 
 #ifndef BFM_CORE_THREADS_H
 #define BFM_CORE_THREADS_H
@@ -15,8 +15,8 @@ int threads_new(Threads **threads, int n);
 void threads_free(Threads *threads);
 int threads_count(const Threads *threads);
 
-// call run(context, task, worker) for task = 0 … tasks-1, worker in 0 … count-1; returns when all
-// are done. One caller at a time; run must not call threads_run on the same pool.
+// Calls run(context, task, worker) for task = 0 … tasks-1, with worker in 0 … count-1, and returns
+// when all tasks are done. One caller at a time; run must not call threads_run on the same pool.
 void threads_run(Threads *threads, int64_t tasks,
                  void (*run)(void *context, int64_t task, int worker), void *context);
 

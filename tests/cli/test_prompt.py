@@ -144,8 +144,8 @@ def test_what_a_prompt_is_made_of_is_not_overwritten(model, folder, tmp_path):
     ('{"speed": 1}', "qpos"), ("[1, 2]", "JSON"), ("", "JSON"), ('{"z": [1]}', 'not "z"'),
     ('{"qpos": [0, 0], "qvle": [9, 9]}', "did you mean qvel?"), ("{}", 'no "qpos"'),
     ('{"obs": [0, 0, 0, 0], "qpos": [0, 0]}', '"obs" and more'),
-    ('{"qpos": [0, 0]} {"qvel": [9, 9]}', 'byte 17 begins what is none, "{"qvel": [9, 9]}"'),
-    ('{"qpos": [NaN, 0]}', 'byte 10 begins what is none, "NaN, 0]}"'), ("{", "not a JSON object"),
+    ('{"qpos": [0, 0]} {"qvel": [9, 9]}', 'unexpected text at byte 17, "{"qvel": [9, 9]}"'),
+    ('{"qpos": [NaN, 0]}', 'unexpected text at byte 10, "NaN, 0]}"'), ("{", "not a JSON object"),
     ('{"qpos": [0, 1e30]}', "goal.json: qpos[0][1] is 1e+30, not within ±1e+10")])
 def test_goals_of_other_dimensions(text, words, model, tmp_path):
   (tmp_path / "goal.json").write_text(text)
