@@ -1,6 +1,6 @@
 // The CPU backend: memory, products, the table of operations. A product is cut into tiles that
-// depend on its size alone; each tile is one oneDNN product on one thread, its epilogue done while
-// the tile is in the cache.
+// depend only on its size, never on the number of threads. Each tile is one oneDNN product on one
+// thread, which also computes the epilogue while the tile is in the cache.
 
 #include "ops/cpu.h"
 
@@ -11,7 +11,7 @@
 
 #define ALIGNMENT 4096
 
-// fresh pages of the system are zero already: calloc does not touch them; huge pages come cheaper
+// calloc does not touch fresh pages, which are zero already; huge pages make the first touch cheap
 static int cpu_alloc(Ops *ops, void **memory, size_t bytes) {
   (void)ops;
   *memory = NULL;
@@ -19,7 +19,7 @@ static int cpu_alloc(Ops *ops, void **memory, size_t bytes) {
   if (!block) {
     return bfm_fail(
         BFM_NO_MEMORY,
-        "out of memory: %.1f GB needed; a smaller batch, preset or number of seeds needs less",
+        "out of memory: cannot allocate %.1f GB; reduce the batch, the preset or the seeds",
         bytes / 1e9);
   }
   uintptr_t at = ((uintptr_t)block + sizeof(void *) + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
@@ -102,10 +102,10 @@ typedef struct {
   int64_t tile_m, tile_n, tiles_m, tiles_n;
   int64_t share_a, share_b, share_c;
   Product *first[2][2];  // [last row of tiles][last column of tiles]
-  Product *next[2][2];   // adds: the other products of a shared C
+  Product *next[2][2];   // the same with C +=: all but the first product of a shared C
 } GemmJob;
 
-// tiles: tall enough to be fast, and at least eight of them for the cores to share
+// Tiles are tall enough to be fast, and at least eight where possible, so that cores can share them.
 static void choose_tiles(GemmJob *job) {
   const Gemm *x = job->x;
   job->tile_m = x->m >= 1024 ? 256 : x->m >= 256 ? 128 : x->m;

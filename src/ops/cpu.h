@@ -1,4 +1,5 @@
-// Inside the CPU backend: its state, jobs on its threads, rows of T as float32, vector mathematics.
+// Internals of the CPU backend: its state, jobs on its threads, rows of T as float32, fast
+// mathematical functions.
 
 #ifndef BFM_OPS_CPU_H
 #define BFM_OPS_CPU_H
@@ -14,14 +15,14 @@
 #include "ops/ops.h"
 
 typedef struct {
-  Ops ops;  // first: an Ops * of this backend is a Cpu *
+  Ops ops;  // the first member, so that this backend can cast Ops * to Cpu *
   Threads *threads;
   OneDnn *dnn;
   int error;  // status of the first failure since the last sync
   char message[512];
 } Cpu;
 
-// one operation on its way to the threads
+// one operation, as its threads see it
 typedef struct {
   const Cpu *cpu;
   const void *x;  // the operation's arguments
@@ -35,15 +36,16 @@ static inline void cpu_run(Ops *ops, const void *x, int64_t tasks, Task task) {
   threads_run(cpu->threads, tasks, task, &job);
 }
 
-// how a Task begins: its operation's arguments x, and T
+// the beginning of a Task: declares the arguments x of its operation, and T as `type`
 #define ARGS(Arguments)                                \
   const Arguments *x = ((const Job *)job)->x;          \
   const Type type = ((const Job *)job)->cpu->ops.type; \
   (void)type, (void)worker
 
-#define CHUNK_ROWS 32  // a multiple of NORM_CHUNK: fixes the order of sums over rows
+#define CHUNK_ROWS \
+  32  // rows of a task, a multiple of NORM_CHUNK; fixes the order of sums over rows
 #define CHUNK_VALUES 16384
-#define MAX_WIDTH 8192  // of a row that a layer works on
+#define MAX_WIDTH 8192  // the widest row of a layer
 
 static inline int64_t chunks(int64_t count, int64_t size) { return (count + size - 1) / size; }
 static inline int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -59,7 +61,7 @@ static inline const float *row_read(const void *x, Type type, int64_t at, int64_
   return buffer;
 }
 
-// where to compute n values that row_write then stores
+// where to compute n values of T: in place, or in the buffer that row_write then converts
 static inline float *row_target(void *x, Type type, int64_t at, float *buffer) {
   return type == F32 ? (float *)x + at : buffer;
 }
@@ -70,7 +72,7 @@ static inline void row_write(void *x, Type type, int64_t at, int64_t n, const fl
   for (int64_t i = 0; i < n; i++) to[i] = f32_to_bf16(buffer[i]);
 }
 
-// n values that were computed elsewhere
+// stores n float32 values as T
 static inline void row_put(void *x, Type type, int64_t at, int64_t n, const float *values) {
   if (type == F32) memcpy((float *)x + at, values, n * sizeof *values);
   row_write(x, type, at, n, values);
@@ -78,7 +80,7 @@ static inline void row_put(void *x, Type type, int64_t at, int64_t n, const floa
 
 // ------------------------------- mathematics -----------------------------------------------------
 
-// exp for x in [-87, 87], within 2 ulp; without branches, so that loops of it become vector code
+// exp for x in [-87, 87], within 2 ulp; has no branches, so that the compiler vectorizes loops
 static inline float exp_fast(float x) {
   float n = rintf(x * 1.44269504088896341f);
   float r = fmaf(n, -0.693359375f, x);
@@ -128,7 +130,7 @@ static inline float dot_of(const float *x, const float *y, int64_t n) {
   return sum;
 }
 
-// the operations of cpu_layers.c, cpu_draws.c, cpu_losses.c and cpu_explore.c into the table
+// put the operations of cpu_layers.c, cpu_draws.c, cpu_losses.c and cpu_explore.c into the table
 void cpu_layers(Ops *ops);
 void cpu_draws(Ops *ops);
 void cpu_losses(Ops *ops);

@@ -1,12 +1,12 @@
 // The CPU backend's draws: batches, z, noise, and the candidates of evaluation-based sampling.
-// A value depends on its seed, stream, step and index only, never on who computes it.
+// A value depends only on its seed, stream, step and index, never on the thread that computes it.
 
 #include "core/rng.h"
 #include "ops/cpu.h"
 
-#define CHUNK_DRAWS 1024  // a multiple of 4: a block of random words is not cut
+#define CHUNK_DRAWS 1024  // a multiple of 4, so that no block of four random words is split
 
-// normals begin … end - 1 of a key, a block of random words at a time
+// normals begin … end - 1 of a key, one block of four random words at a time
 static void normals(float *out, uint64_t seed, uint32_t stream, int64_t step, int64_t begin,
                     int64_t end) {
   for (int64_t block = begin / 4; block * 4 < end; block++) {

@@ -1,4 +1,4 @@
-// The CPU backend's operations for explorers: batches from the ring of transitions, running
+// The CPU backend's operations for explorers: batches from the ring buffer of transitions, running
 // statistics, the bonus of RND.
 
 #include "core/rng.h"
@@ -43,15 +43,15 @@ static void replay_sample(Ops *ops, const ReplaySample *x) {
 
 // ------------------------------- running statistics ----------------------------------------------
 
-// mean and variance of step batches take in one more
-static void take_in(float *mean, float *variance, int64_t step, double new_mean,
-                    double new_variance) {
+// adds a batch to the mean and variance of the `step` batches before it
+static void add_batch(float *mean, float *variance, int64_t step, double new_mean,
+                      double new_variance) {
   double w = 1.0 / (double)(step + 1), difference = new_mean - *mean;
   *variance = (float)((1 - w) * (*variance + w * difference * difference) + w * new_variance);
   *mean = (float)(*mean + w * difference);
 }
 
-static void take_in_column(const RunningNorm *x, const float *in, float *stats) {
+static void update_column(const RunningNorm *x, const float *in, float *stats) {
   double sum = 0, square = 0;
   for (int64_t i = 0; i < x->rows; i++) sum += in[i * x->cols];
   double mean = sum / x->rows;
@@ -59,7 +59,7 @@ static void take_in_column(const RunningNorm *x, const float *in, float *stats) 
     double e = in[i * x->cols] - mean;
     square += e * e;
   }
-  take_in(&stats[0], &stats[x->cols], *x->step, mean, square / x->rows);
+  add_batch(&stats[0], &stats[x->cols], *x->step, mean, square / x->rows);
 }
 
 // one column of one replica
@@ -68,7 +68,7 @@ static void running_norm_task(void *job, int64_t task, int worker) {
   int64_t r = task / x->cols, j = task % x->cols;
   const float *in = x->in + r * x->rows * x->cols + j;
   float *out = x->out + r * x->rows * x->cols + j, *stats = x->stats + r * 2 * x->cols + j;
-  if (x->step) take_in_column(x, in, stats);
+  if (x->step) update_column(x, in, stats);
   float center = stats[0], scale = 1 / sqrtf(stats[x->cols] + 1e-5f);
   for (int64_t i = 0; i < x->rows; i++) {
     out[i * x->cols] = fminf(fmaxf((in[i * x->cols] - center) * scale, -x->clip), x->clip);
@@ -81,7 +81,7 @@ static void running_norm(Ops *ops, const RunningNorm *x) {
 
 // ------------------------------- the bonus -------------------------------------------------------
 
-// error and gradient of one row; the error waits where the bonus will be
+// error and gradient of one row; the error is stored where the bonus will be
 static void rnd_error_task(void *job, int64_t task, int worker) {
   ARGS(RndBonus);
   const float *f = x->f + task * x->cols, *g = x->g + task * x->cols;
@@ -102,7 +102,7 @@ static void rnd_bonus_task(void *job, int64_t task, int worker) {
   for (int64_t i = 0; i < x->rows; i++) sum += bonus[i];
   double mean = sum / x->rows;
   for (int64_t i = 0; i < x->rows; i++) square += (bonus[i] - mean) * (bonus[i] - mean);
-  take_in(&stats[0], &stats[1], *x->step, mean, square / x->rows);
+  add_batch(&stats[0], &stats[1], *x->step, mean, square / x->rows);
   float scale = 1 / (sqrtf(stats[1]) + 1e-8f);
   for (int64_t i = 0; i < x->rows; i++) bonus[i] *= scale;
   x->loss[task * x->loss_stride] = (float)mean;

@@ -1,5 +1,6 @@
-// The CPU backend's layers and parameter updates. Sums over rows are taken in chunks of fixed size
-// and then in the order of the chunks: the same bits for any number of threads.
+// The CPU backend's layers and parameter updates. Sums over rows are computed in chunks of fixed
+// size and then added in the order of the chunks, so results are bit-identical for any number of
+// threads.
 
 #include "ops/cpu.h"
 
@@ -24,9 +25,10 @@ static void bias_grad(Ops *ops, const BiasGrad *x) {
   cpu_run(ops, x, x->groups * chunks(x->cols, BIAS_COLUMNS), bias_grad_task);
 }
 
-// ------------------------------- layer norm, and what follows it ---------------------------------
+// ------------------------------- layer norm and activation ---------------------------------------
 
-// y = f(gain·x̂ + bias), of one segment; one rounding, so that a gradient's signs are y's
+// y = f(gain·x̂ + bias) for one segment. fmaf rounds once, here and in the gradient, so that both
+// see the same sign at a ReLU.
 static void activate(Activation f, float *y, const float *x, float mean, float scale,
                      const float *gain, const float *bias, int64_t n) {
   for (int64_t j = 0; j < n; j++) y[j] = fmaf((x[j] - mean) * scale, gain[j], bias[j]);
@@ -247,7 +249,8 @@ static void block_norm_grad_task(void *job, int64_t task, int worker) {
       int64_t lo = block_start(k, x->d, x->blocks), n = block_start(k + 1, x->d, x->blocks) - lo;
       const float *in = x->x + i * x->d + lo, *dy = x->dy + i * x->d + lo;
       float norm = fmaxf(sqrtf(dot_of(in, in, n)), MIN_NORM);
-      // of a single value the sign is left, without a gradient: Adam would follow the rounding
+      // A block of one value is only its sign, whose gradient is zero. Computing it would leave
+      // rounding errors, which Adam would amplify.
       float scale = n > 1 ? sqrtf(n) / norm : 0;
       float along = dot_of(in, dy, n) / (norm * norm);
       for (int64_t j = 0; j < n; j++) x->dx[i * x->d + lo + j] = scale * (dy[j] - in[j] * along);
@@ -280,7 +283,7 @@ static void residual_norm(Ops *ops, const ResidualNorm *x) {
 
 // ------------------------------- parameters ------------------------------------------------------
 
-// n values, 0 where the mask is (NULL: nowhere)
+// stores n values as T, with 0 where the mask is 0; mask NULL: no mask
 static void put_masked(void *x, Type type, int64_t at, int64_t n, const float *values,
                        const uint8_t *mask) {
   float buffer[CHUNK_VALUES];

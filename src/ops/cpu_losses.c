@@ -1,5 +1,5 @@
-// The CPU backend's losses: values, and gradients by the networks' outputs. Sums over a batch are
-// taken row by row, then in double in the order of the rows.
+// The CPU backend's losses and their gradients with respect to the networks' outputs. A sum over a
+// batch adds up each row first, then the rows in order, in double.
 
 #include "ops/cpu.h"
 
@@ -45,7 +45,7 @@ static void mean_members(Ops *ops, const MeanMembers *x) {
 
 // ------------------------------- forward-backward ------------------------------------------------
 
-// one row j of one matrix: task counts [R, M, I, J]
+// one row j of one matrix; `task` is an index into [R, M, I, J]
 static void fb_loss_task(void *job, int64_t task, int worker) {
   ARGS(FbLoss);
   int64_t J = x->rows, I = x->groups;

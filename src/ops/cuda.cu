@@ -1,6 +1,7 @@
-// The CUDA backend: opening a GPU, memory, lanes and graphs. A recorded body is first called
-// to plan, when products choose their algorithms and nothing runs, then into a CUDA graph, in which
-// lanes are streams forked and joined by events. The host never waits inside a replay.
+// The CUDA backend: opening a GPU, memory, lanes and graphs. A recorded body is called twice: first
+// in planning mode, in which products choose their algorithms and nothing runs, then to capture a
+// CUDA graph, in which lanes are streams that events fork and join. The host never waits inside a
+// replay.
 
 #include "ops/cuda.cuh"
 
@@ -84,7 +85,7 @@ static int cuda_download(Ops *ops, void *to, const void *from, size_t bytes) {
   return transfer(cuda_of(ops), to, from, bytes, cudaMemcpyDeviceToHost);
 }
 
-// whether an operation that is no kernel and no product should be issued now
+// whether to issue an operation that is neither a kernel nor a product, such as a copy
 static int issues(Cuda *c) {
   return !c->status && c->mode != PLAN && !(c->mode == CAPTURE && c->ops.products_only);
 }
@@ -118,7 +119,7 @@ static void cuda_lane(Ops *ops, int lane) {
   if (lane < 0 || lane >= LANES) {
     cuda_failed(c, BFM_BAD_ARGUMENT, "lane %d is not in 0 … %d", lane, LANES - 1);
   } else if (lane && c->mode == CAPTURE && !(c->forked & 1 << lane)) {
-    // its stream is no part of the capture: operations would run at once
+    // its stream is not part of the capture, so operations would run at once
     cuda_failed(c, BFM_BAD_ARGUMENT, "lane %d is used before it is forked", lane);
   } else {
     c->lane = lane;
@@ -141,11 +142,11 @@ static void cuda_join(Ops *ops, int lane) { follow(cuda_of(ops), cuda_of(ops)->l
 
 // ------------------------------- graphs ----------------------------------------------------------
 
-#define BODIES 16  // in the longer of a recording's two graphs: the GPU waits less between them
+#define BODIES 16  // in the longer of a recording's two graphs, so that the GPU waits less often
 
 struct OpsGraph {
-  cudaGraphExec_t one, many;  // of one body, of BODIES in a row
-  int64_t flops;              // of one
+  cudaGraphExec_t one, many;  // one body; BODIES of them in a row
+  int64_t flops;              // of one body
 };
 
 static void cuda_forget(Ops *ops, OpsGraph *graph) {
@@ -187,9 +188,9 @@ static void capture(Cuda *c, cudaGraphExec_t *exec, int bodies, void (*body)(voi
   cudaGraph_t captured = capture_bodies(c, bodies, body, context);
   pthread_mutex_unlock(&cuda_alone);
   if (captured && !c->status) {
-    // nodes keep the priorities of the streams they come from
+    // nodes keep the priorities of the streams they were captured from
     cuda_good(c, cudaGraphInstantiate(exec, captured, cudaGraphInstantiateFlagUseNodePriority),
-              "make a graph");
+              "create a graph");
   }
   if (captured) cudaGraphDestroy(captured);
   if (*exec) cuda_good(c, cudaGraphUpload(*exec, c->stream[0]), "load a graph");
@@ -201,7 +202,7 @@ static int cuda_record(Ops *ops, OpsGraph **out, void (*body)(void *context), vo
   OpsGraph *graph = (OpsGraph *)calloc(1, sizeof *graph);
   if (!graph) return c->fail(BFM_NO_MEMORY, "out of memory for a graph");
 
-  int status = cuda_sync(ops);  // what came before is not of this graph
+  int status = cuda_sync(ops);  // so that an earlier failure is not taken for one of this graph
   int64_t flops = ops->flops;
   if (!status) call(c, PLAN, body, context);
   c->mode = RUN;
@@ -255,7 +256,8 @@ static int find_device(Cuda *c, int device) {
   if (error == cudaErrorInsufficientDriver) {
     int driver = 0;
     cudaDriverGetVersion(&driver);
-    return c->fail(BFM_UNAVAILABLE, "the NVIDIA driver serves CUDA %d.%d and %d.%d is needed",
+    return c->fail(BFM_UNAVAILABLE,
+                   "the NVIDIA driver supports CUDA %d.%d, but bfm needs %d.%d: update the driver",
                    driver / 1000, driver % 1000 / 10, CUDART_VERSION / 1000,
                    CUDART_VERSION % 1000 / 10);
   }
@@ -274,7 +276,7 @@ static int find_device(Cuda *c, int device) {
   }
   snprintf(c->name, sizeof c->name, "cuda:%d %s", device, properties.name);
   if (properties.major < 8) {
-    return c->fail(BFM_UNAVAILABLE, "%s has compute capability %d.%d and 8.0 is needed", c->name,
+    return c->fail(BFM_UNAVAILABLE, "%s has compute capability %d.%d, but bfm needs 8.0", c->name,
                    properties.major, properties.minor);
   }
   c->device = device;
@@ -285,14 +287,15 @@ static int find_device(Cuda *c, int device) {
 static int make_lanes(Cuda *c) {
   int least = 0, greatest = 0;  // the greatest priority is the lowest number
   if (c->urgent) {
-    cuda_good(c, cudaDeviceGetStreamPriorityRange(&least, &greatest), "tell its priorities");
+    cuda_good(c, cudaDeviceGetStreamPriorityRange(&least, &greatest),
+              "report its stream priorities");
   }
   for (int i = 0; i < LANES; i++) {
     cuda_good(c,
               cudaStreamCreateWithPriority(&c->stream[i], cudaStreamNonBlocking,
                                            min(greatest + i, least)),
-              "make a stream");
-    cuda_good(c, cudaEventCreateWithFlags(&c->event[i], cudaEventDisableTiming), "make an event");
+              "create a stream");
+    cuda_good(c, cudaEventCreateWithFlags(&c->event[i], cudaEventDisableTiming), "create an event");
     cuda_good(c, cudaMalloc(&c->workspace[i], WORKSPACE), "allocate a workspace");
     cuda_good(c, cudaMalloc(&c->scratch[i], SCRATCH * sizeof(float)), "allocate scratch");
     if (cuda_good(c, cudaMalloc(&c->counters[i], COUNTERS * sizeof(unsigned)),
@@ -301,7 +304,7 @@ static int make_lanes(Cuda *c) {
     }
   }
   if (!c->status && cublasLtCreate(&c->blas) != CUBLAS_STATUS_SUCCESS) {
-    cuda_failed(c, BFM_UNAVAILABLE, "%s: cuBLASLt does not start", c->name);
+    cuda_failed(c, BFM_UNAVAILABLE, "%s: cannot start cuBLASLt", c->name);
   }
   cuda_good(c, cudaDeviceSynchronize(), "start");
   return report(c);
@@ -320,7 +323,7 @@ extern "C" __attribute__((visibility("default"))) int bfm_cuda_open(Ops **out, i
   if (strcmp(version, BFM_VERSION) || sum != OPS_SUM) {
     return fail(BFM_UNAVAILABLE,
                 CUDA_PLUGIN " is of bfm " BFM_VERSION
-                            " (operations %u) and the program of %s (%u): "
+                            " (operations %u), but the program is of %s (%u): "
                             "build both from one checkout",
                 OPS_SUM, version, sum);
   }

@@ -1,5 +1,5 @@
-// Inside the CUDA backend: its state, the one way to launch a kernel, T as float32, sums within a
-// warp, a block and a grid. Every sum has a fixed order: the same inputs give the same bits.
+// Internals of the CUDA backend: its state, launching kernels, T as float32, sums within a warp, a
+// block and a grid. Every sum has a fixed order, so the same inputs give bit-identical results.
 
 #ifndef BFM_OPS_CUDA_CUH
 #define BFM_OPS_CUDA_CUH
@@ -13,9 +13,9 @@
 #include "ops/plugin.h"
 
 #define LANES 8
-#define WORKSPACE (32 << 20)  // bytes a lane, for cuBLASLt
-#define SCRATCH (4 << 20)     // floats a lane, for sums that several blocks share
-#define COUNTERS 65536        // a lane: arrivals of blocks at those sums, 0 between kernels
+#define WORKSPACE (32 << 20)  // bytes per lane, for cuBLASLt
+#define SCRATCH (4 << 20)     // floats per lane, for sums that several blocks share
+#define COUNTERS 65536        // per lane: blocks that have finished such a sum, 0 between kernels
 
 typedef enum {
   RUN,      // operations go to the GPU at once
@@ -23,11 +23,11 @@ typedef enum {
   CAPTURE,  // operations become nodes of a graph
 } Mode;
 
-typedef struct Plan Plan;      // a product that has been seen: cuda_gemm.cu
-typedef struct Choice Choice;  // of an algorithm, in an earlier run
+typedef struct Plan Plan;      // a product and its algorithm: cuda_gemm.cu
+typedef struct Choice Choice;  // the cached algorithm of an earlier run
 
 typedef struct {
-  Ops ops;  // first: an Ops * of this backend is a Cuda *
+  Ops ops;  // the first member, so that this backend can cast Ops * to Cuda *
   Fail fail;
   char name[300];
   int device;
@@ -35,16 +35,16 @@ typedef struct {
   Precision precision;
 
   Mode mode;
-  int lane, forked;  // forked: a bit for each lane that has been forked in this capture
-  int urgent;        // lower lanes go first
+  int lane, forked;  // forked: a bit for each lane that was forked in this capture
+  int urgent;        // whether lower lanes have priority
   cudaStream_t stream[LANES];
   cudaEvent_t event[LANES];
 
   cublasLtHandle_t blas;
-  int timed;  // time the algorithms of a product, or take cuBLASLt's first
+  int timed;  // whether to time the algorithms of a product or to take cuBLASLt's first
   void *workspace[LANES];
   Plan *plans;      // a list
-  Choice *choices;  // those on disk, read at the first product; NULL: not yet
+  Choice *choices;  // the file's records; NULL until the first product
   size_t choice_count;
 
   float *scratch[LANES];
@@ -54,31 +54,32 @@ typedef struct {
   char message[512];
 } Cuda;
 
-// held while a graph is captured or an algorithm timed: by one thread of the program at a time
+// held while a graph is captured or an algorithm is timed, by one thread of the program at a time
 extern pthread_mutex_t cuda_alone;
 
 static inline Cuda *cuda_of(Ops *ops) { return (Cuda *)ops; }
 
-// keep the first failure for sync(); returns whether there was none
+// Keeps the first failure for sync(). Returns whether `error` is success.
 int cuda_good(Cuda *c, cudaError_t error, const char *what);
 void cuda_failed(Cuda *c, int status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-// each file's operations into the table
+// put each file's operations into the table
 void cuda_gemms(Ops *ops);
 void cuda_layers(Ops *ops);
 void cuda_draws(Ops *ops);
 void cuda_losses(Ops *ops);
 void cuda_explore(Ops *ops);
 
-// forget the plans of products
+// frees the plans of products
 void cuda_gemm_close(Cuda *c);
 
-// sums over the rows of dy, whose values with relu ≤ 0 become 0 first (relu given)
+// Column sums of dy, and the gradient of ReLU: if relu is given, out = dy where relu > 0, else 0, and
+// the sums are those of out.
 typedef struct {
-  void *sums[2];     // T: [cols] a group, or [cols/2] a group in each, or NULL
-  const void *dy;    // read
-  void *out;         // written when relu is given
+  void *sums[2];     // T: [cols] per group, or [cols/2] per group in each of the two, or NULL
+  const void *dy;    // input
+  void *out;         // written if relu is given
   const void *relu;  // or NULL
   int64_t groups, rows, cols, ld, stride;
 } ColumnPass;
@@ -89,7 +90,7 @@ void cuda_column_pass(Cuda *c, const ColumnPass *x, Type type);
 
 static inline int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-// kernel<<<grid, block>>>(args) on the present lane
+// kernel<<<grid, block>>>(args) on the current lane
 template <typename... Params, typename... Args>
 static void launch(Cuda *c, void (*kernel)(Params...), dim3 grid, dim3 block, Args... args) {
   if (!grid.x || !grid.y || !grid.z || c->status) return;
@@ -115,12 +116,12 @@ static void launch(Cuda *c, void (*kernel)(Params...), dim3 grid, dim3 block, Ar
     }                          \
   } while (0)
 
-// one thread for each of n values, THREADS a block
+// one thread per value, THREADS per block
 #define THREADS 256
 
 static inline dim3 grid_for(int64_t n) { return dim3((unsigned)divide_up(n, THREADS)); }
 
-// operations of one kind done by one kernel: blockIdx.z tells which
+// operations of one kind that share a launch; blockIdx.z is the index of the operation
 #define TOGETHER 4
 
 template <typename X>
@@ -128,7 +129,8 @@ struct Several {
   X x[TOGETHER];
 };
 
-// x, x->next, …: a thread for each of values(x) values of each of groups(x) groups (blockIdx.y)
+// Launches x, x->next, … together, with a thread for each of the values(x) values of each of the
+// groups(x) groups (blockIdx.y).
 template <typename X>
 static void launch_several(Cuda *c, void (*kernel)(Several<X>), const X *x,
                            int64_t (*values)(const X *), int64_t (*groups)(const X *)) {
@@ -145,11 +147,11 @@ static void launch_several(Cuda *c, void (*kernel)(Several<X>), const X *x,
   }
 }
 
-// one warp for each of n rows
+// one warp per row
 static inline dim3 grid_rows(int64_t n) { return dim3((unsigned)divide_up(n, THREADS / 32)); }
 
 __device__ inline int64_t thread_index() { return (int64_t)blockIdx.x * blockDim.x + threadIdx.x; }
-// the same where there are fewer than 2^32: a GPU divides 64 bits slowly
+// the same for fewer than 2^32 threads, because a GPU divides 64-bit integers slowly
 __device__ inline unsigned thread_index32() { return blockIdx.x * blockDim.x + threadIdx.x; }
 
 // block_start in 32 bits
@@ -167,7 +169,7 @@ __device__ inline float get(const __nv_bfloat16 *x) { return __bfloat162float(*x
 __device__ inline void put(float *x, float v) { *x = v; }
 __device__ inline void put(__nv_bfloat16 *x, float v) { *x = __float2bfloat16_rn(v); }
 
-// V values at once: V is 8 where rows are multiples of 8 and aligned, 1 elsewhere
+// V values at once: V is 8 if rows are aligned and multiples of 8, else 1
 template <int V>
 __device__ inline void load(const float *x, float (&v)[V]) {
   if constexpr (V % 4 == 0) {
@@ -229,7 +231,7 @@ __device__ inline void store(__nv_bfloat16 *x, const float (&v)[V]) {
   }
 }
 
-// what no one reads again soon leaves the cache to others
+// Values that are used only once are loaded and stored so that they leave the cache first.
 template <int V>
 __device__ inline void load_once(const float *x, float (&v)[V]) {
   if constexpr (V == 4) {
@@ -269,14 +271,14 @@ __host__ __device__ static inline bool aligned(const void *x, size_t bytes) {
 
 // ------------------------------- sums ------------------------------------------------------------
 
-// over `lanes` neighbours (a power of two); every lane gets the same bits
+// the sum over `lanes` neighbouring lanes, a power of two; every lane gets the same bits
 template <typename N>
 __device__ inline N warp_sum(N v, int lanes = 32) {
   for (int i = lanes / 2; i > 0; i /= 2) v += __shfl_xor_sync(0xffffffffu, v, i);
   return v;
 }
 
-// over the block; every thread gets the sum
+// the sum over the block; every thread gets it
 template <typename N>
 __device__ inline N block_sum(N v) {
   __shared__ N part[32];
@@ -300,7 +302,7 @@ __device__ inline float block_max(float v) {
   return v;
 }
 
-// whether this block is the last of `blocks` to arrive; then it sees what the others wrote
+// Whether this block is the last of `blocks` to call it. The last one sees what the others wrote.
 __device__ inline bool last_block(unsigned *counter, unsigned blocks) {
   __shared__ bool last;
   __threadfence();
@@ -314,7 +316,7 @@ __device__ inline bool last_block(unsigned *counter, unsigned blocks) {
   return last;
 }
 
-// loss = the sum of one value from each of the gridDim.x blocks of replica blockIdx.y
+// loss = the sum of one value per block, over the gridDim.x blocks of replica blockIdx.y
 __device__ inline void finish_loss(float *loss, float *partial, unsigned *counter, float value) {
   partial += (int64_t)blockIdx.y * gridDim.x;
   if (threadIdx.x == 0) partial[blockIdx.x] = value;

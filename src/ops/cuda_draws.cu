@@ -1,13 +1,13 @@
 // The CUDA backend's draws: batches, z, noise, and the candidates of evaluation-based sampling.
-// A value depends on its seed, stream, step and index only: integers and uniforms are the CPU's bit
-// for bit, normals to the last digits of the two machines' logarithms and cosines.
+// A value depends only on its seed, stream, step and index. Integers and uniforms are bit-identical
+// to the CPU's; normals differ by the rounding of logf, cosf and sinf.
 
 #include "core/rng.h"
 #include "ops/cuda.cuh"
 
 // ------------------------------- random numbers --------------------------------------------------
 
-// a thread for each block of four words; the replica is blockIdx.y
+// one thread per block of four random words; the replica is blockIdx.y
 __global__ void draw_normal_kernel(const Draw x) {
   int64_t i = thread_index() * 4, r = blockIdx.y;
   if (i >= x.count) return;
@@ -27,7 +27,7 @@ static void draw_normal(Ops *ops, const Draw *x) {
   launch(cuda_of(ops), draw_normal_kernel, grid, THREADS, *x);
 }
 
-// every value draws its row anew: that is faster than a kernel before this one
+// One thread per value. Each draws its row again, which is faster than a separate kernel for draws.
 __global__ void sample_rows_kernel(const Several<SampleRows> several) {
   const SampleRows &x = several.x[blockIdx.z];
   unsigned i = thread_index32(), cols = x.cols, row = i / cols, col = i % cols;
@@ -47,7 +47,7 @@ static void sample_rows(Ops *ops, const SampleRows *x) {
 
 // ------------------------------- z ---------------------------------------------------------------
 
-// z = √d·v/‖v‖, by one warp
+// z = √d·v/‖v‖, computed by one warp
 __device__ inline void to_sphere(float *z, const float *v, int64_t d) {
   float square = 0;
   for (int64_t j = lane_index(); j < d; j += 32) square += v[j] * v[j];
@@ -55,7 +55,8 @@ __device__ inline void to_sphere(float *z, const float *v, int64_t d) {
   for (int64_t j = lane_index(); j < d; j += 32) z[j] = v[j] * scale;
 }
 
-// a warp for each row of z: rows of a group repeat its draw and norm rather than wait for them
+// One warp per row of z. The rows of a group all repeat its draw and norm instead of waiting for
+// one of them.
 __global__ void mix_z_kernel(const MixZ x) {
   unsigned row = thread_index32() / 32, rows = x.rows, draws = x.draws;
   if (row >= x.replicas * rows) return;
@@ -116,7 +117,7 @@ static void es_sample(Ops *ops, const EsSample *x) {
   launch(cuda_of(ops), es_sample_kernel, grid_for(count), THREADS, *x);
 }
 
-// a warp for each row; of equal candidates the first wins
+// one warp per row; ties: the first candidate
 __global__ void es_pick_kernel(const EsPick x) {
   int64_t row = warp_index();
   if (row >= x.rows) return;

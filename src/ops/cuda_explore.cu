@@ -1,10 +1,10 @@
-// The CUDA backend's operations for explorers: batches from the ring of transitions, running
+// The CUDA backend's operations for explorers: batches from the ring buffer of transitions, running
 // statistics, the bonus of RND.
 
 #include "core/rng.h"
 #include "ops/cuda.cuh"
 
-#define ROWS (THREADS / 32)  // a warp each
+#define ROWS (THREADS / 32)  // of a block: one warp per row
 
 static dim3 grid_warps(int64_t rows, int64_t replicas) {
   return dim3((unsigned)divide_up(rows, ROWS), (unsigned)replicas);
@@ -12,7 +12,7 @@ static dim3 grid_warps(int64_t rows, int64_t replicas) {
 
 // ------------------------------- replay ----------------------------------------------------------
 
-// a warp for each row: all its lanes walk ahead together, then share the copying
+// One warp per row: all lanes walk through the n steps together, then share the copying.
 __global__ void replay_sample_kernel(const ReplaySample x) {
   int64_t i = warp_index(), r = blockIdx.y;
   if (i >= x.rows) return;
@@ -50,15 +50,15 @@ static void replay_sample(Ops *ops, const ReplaySample *x) {
 
 // ------------------------------- running statistics ----------------------------------------------
 
-// mean and variance of step batches take in one more
-__device__ inline void take_in(float *mean, float *variance, int64_t step, double new_mean,
-                               double new_variance) {
+// adds a batch to the mean and variance of the `step` batches before it
+__device__ inline void add_batch(float *mean, float *variance, int64_t step, double new_mean,
+                                 double new_variance) {
   double w = 1.0 / (double)(step + 1), difference = new_mean - *mean;
   *variance = (float)((1 - w) * (*variance + w * difference * difference) + w * new_variance);
   *mean = (float)(*mean + w * difference);
 }
 
-__device__ inline void take_in_column(const RunningNorm &x, const float *in, float *stats) {
+__device__ inline void update_column(const RunningNorm &x, const float *in, float *stats) {
   double sum = 0, square = 0;
   for (int64_t i = threadIdx.x; i < x.rows; i += blockDim.x) sum += in[i * x.cols];
   double mean = block_sum(sum) / x.rows;
@@ -67,16 +67,16 @@ __device__ inline void take_in_column(const RunningNorm &x, const float *in, flo
     square += e * e;
   }
   square = block_sum(square);
-  if (threadIdx.x == 0) take_in(&stats[0], &stats[x.cols], *x.step, mean, square / x.rows);
+  if (threadIdx.x == 0) add_batch(&stats[0], &stats[x.cols], *x.step, mean, square / x.rows);
   __syncthreads();
 }
 
-// a block for each column of each replica
+// one block per column of each replica
 __global__ void running_norm_kernel(const RunningNorm x) {
   int64_t j = blockIdx.x, r = blockIdx.y;
   const float *in = x.in + r * x.rows * x.cols + j;
   float *out = x.out + r * x.rows * x.cols + j, *stats = x.stats + r * 2 * x.cols + j;
-  if (x.step) take_in_column(x, in, stats);
+  if (x.step) update_column(x, in, stats);
   float center = stats[0], scale = 1 / sqrtf(stats[x.cols] + 1e-5f);
   for (int64_t i = threadIdx.x; i < x.rows; i += blockDim.x) {
     out[i * x.cols] = fminf(fmaxf((in[i * x.cols] - center) * scale, -x.clip), x.clip);
@@ -90,8 +90,8 @@ static void running_norm(Ops *ops, const RunningNorm *x) {
 
 // ------------------------------- the bonus -------------------------------------------------------
 
-// a warp for each row's error, which waits where the bonus will be; the replica's last block has
-// them all
+// One warp per row computes the error and stores it where the bonus will be. The last block of a
+// replica to finish then turns the errors of all rows into bonuses.
 __global__ void rnd_bonus_kernel(const RndBonus x, unsigned *counters) {
   int64_t i = warp_index(), r = blockIdx.y;
   float *bonus = x.bonus + r * x.rows, *stats = x.stats + r * 2;
@@ -115,7 +115,7 @@ __global__ void rnd_bonus_kernel(const RndBonus x, unsigned *counters) {
     square += e * e;
   }
   square = block_sum(square);
-  if (threadIdx.x == 0) take_in(&stats[0], &stats[1], *x.step, mean, square / x.rows);
+  if (threadIdx.x == 0) add_batch(&stats[0], &stats[1], *x.step, mean, square / x.rows);
   __syncthreads();
   float scale = 1 / (sqrtf(stats[1]) + 1e-8f);
   for (int64_t k = threadIdx.x; k < x.rows; k += blockDim.x) bonus[k] = __ldcg(bonus + k) * scale;

@@ -1,8 +1,8 @@
-// Products by cuBLASLt, bias and ReLU fused. The first time a product is seen, the algorithms that
-// cuBLASLt proposes for it are timed on scratch memory and the fastest is remembered, on disk too:
-// the next run starts at once, and with the same algorithms.
+// Products by cuBLASLt, with bias and ReLU fused. When a product of a new shape first appears, the
+// algorithms that cuBLASLt proposes are timed on scratch memory. The fastest one is cached in memory
+// and on disk, so that the next run starts without timing and uses the same algorithms.
 //
-// cuBLASLt counts columns first: our row-major C = A·B is its Cᵀ = Bᵀ·Aᵀ, so its first operand is
+// cuBLASLt is column-major: our row-major C = A·B is its Cᵀ = Bᵀ·Aᵀ. Its first operand is therefore
 // our B, and a bias along its rows is a bias along our columns.
 
 #include "ops/cuda.cuh"
@@ -15,11 +15,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define CANDIDATES 16  // algorithms timed for a product
-#define TIMED_RUNS 10  // of each
-#define NEAR 1.02f     // an algorithm must win by this much over one that cuBLASLt ranks before it
+#define CANDIDATES 16  // algorithms that are timed for a product
+#define TIMED_RUNS 10  // of each algorithm
+#define NEAR 1.02f     // an algorithm must be this much faster than one that cuBLASLt ranks higher
 
-// all that the choice of an algorithm depends on; compared as bytes
+// everything that the choice of an algorithm depends on; compared as bytes
 typedef struct {
   int64_t m, n, k, lda, ldb, ldc;
   int64_t batch, stride_a, stride_b, stride_c, stride_bias;
@@ -34,7 +34,7 @@ struct Plan {
   cublasLtMatmulDesc_t product;
   cublasLtMatrixLayout_t a, b, c;
   cublasLtMatmulAlgo_t algorithm;
-  int fused;  // cuBLASLt adds the bias; otherwise a pass of our own follows
+  int fused;  // cuBLASLt adds the bias; otherwise bias_kernel does
 };
 
 // one strided batch of products
@@ -68,13 +68,13 @@ void cuda_gemm_close(Cuda *c) {
 
 // ------------------------------- choices on disk -------------------------------------------------
 
-#define MAGIC "bfmgemm1"  // a record begins with it, and so does a file of them
+#define MAGIC "bfmgemm1"  // the beginning of each record, and so of the file
 
-// a record of the file, of one GPU and cuBLASLt; a program that ends in the middle of one leaves a
-// sum that is wrong
+// A record of the file: the algorithm for one shape on one GPU with one version of cuBLASLt. The
+// checksum reveals a record that was only partly written.
 struct Choice {
   char magic[8];
-  uint32_t sum;  // of what follows
+  uint32_t sum;  // checksum of the fields below
   int32_t precision, fused, unused;
   uint64_t version;  // of cuBLASLt
   char gpu[64];
@@ -91,9 +91,9 @@ static uint32_t sum_of(const Choice *x) {
   return sum;
 }
 
-// of a product on this GPU, by this cuBLASLt; without an algorithm yet
+// fills a record for a product on this GPU with this cuBLASLt, all but the algorithm
 static void begin_choice(Choice *x, const Cuda *c, const Shape *shape) {
-  const char *gpu = strchr(c->name, ' ');  // after cuda:n, which may change
+  const char *gpu = strchr(c->name, ' ');  // without cuda:n, which may change
   memset(x, 0, sizeof *x);
   memcpy(x->magic, MAGIC, sizeof x->magic);
   x->precision = c->precision;
@@ -102,7 +102,7 @@ static void begin_choice(Choice *x, const Cuda *c, const Shape *shape) {
   x->shape = *shape;
 }
 
-// $BFM_CUDA_CHOICES, or a file in the user's cache; "" where there is none
+// $BFM_CUDA_CHOICES, or a file in the user's cache folder; "" if there is neither
 static void choices_path(char *out, size_t size) {
   const char *given = getenv("BFM_CUDA_CHOICES"), *cache = getenv("XDG_CACHE_HOME");
   const char *home = getenv("HOME");
@@ -122,7 +122,7 @@ static void choices_path(char *out, size_t size) {
   snprintf(out, size, "%s/products", folder);
 }
 
-// all of the file; what cannot be read is timed again
+// reads the whole file; products whose records cannot be read are timed again
 static void read_choices(Cuda *c) {
   char path[PATH_MAX];
   if (c->choices) return;
@@ -150,14 +150,14 @@ static const Choice *find_choice(Cuda *c, const Shape *shape) {
   return NULL;
 }
 
-// whether a file is empty or begins as ours do: no other is written to
+// Whether a file is empty or begins with MAGIC. Other files are not ours to write to.
 static int is_ours(int fd) {
   char begin[sizeof MAGIC - 1];
   ssize_t count = pread(fd, begin, sizeof begin, 0);
   return count >= 0 && !memcmp(begin, MAGIC, count);
 }
 
-// one write at the file's end: programs may share it
+// appends the record with a single write, because several programs may share the file
 static void keep_choice(const Cuda *c, const Plan *p) {
   char path[PATH_MAX];
   Choice x;
@@ -169,15 +169,15 @@ static void keep_choice(const Cuda *c, const Plan *p) {
   int fd = *path ? open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666) : -1;
   struct stat status;
   if (fd < 0) return;
-  // records lie at multiples of their size: half of one, left by a full disk, goes
+  // first cut off an incomplete record, which a full disk may have left at the end
   int good =
       is_ours(fd) && !fstat(fd, &status) && !ftruncate(fd, status.st_size / sizeof x * sizeof x);
   if (good && write(fd, &x, sizeof x) != sizeof x) good = 0;
-  (void)good;  // what is not there is timed again
+  (void)good;  // a record that is missing is only timed again
   close(fd);
 }
 
-// ------------------------------- the pass after an unfused product -------------------------------
+// ------------------------------- the bias of an unfused product ----------------------------------
 
 // C = C + bias, or max(C + bias, 0)
 template <typename T>
@@ -237,7 +237,7 @@ static int set_epilogue(Plan *p, const void *bias) {
                                           &p->shape.stride_bias, sizeof p->shape.stride_bias)));
 }
 
-// what cuBLASLt proposes, best guess first; returns how many
+// the algorithms that cuBLASLt proposes, its best guess first; returns their number
 static int propose(Cuda *c, const Plan *p, cublasLtMatmulHeuristicResult_t *found) {
   const Shape *s = &p->shape;
   size_t workspace = WORKSPACE;
@@ -269,7 +269,7 @@ static cublasStatus_t multiply(Cuda *c, const Plan *p, const cublasLtMatmulAlgo_
                         c->stream[c->lane]);
 }
 
-// microseconds of one run inside a graph, or infinity where the algorithm does not run
+// microseconds of one run inside a graph, or infinity if the algorithm fails
 static float time_algorithm(Cuda *c, const Plan *p, const cublasLtMatmulAlgo_t *algorithm,
                             const Operands *x, cudaEvent_t begin, cudaEvent_t end) {
   cudaStream_t stream = c->stream[c->lane];
@@ -297,7 +297,7 @@ static float time_algorithm(Cuda *c, const Plan *p, const cublasLtMatmulAlgo_t *
   return good ? best : INFINITY;
 }
 
-// values in (-1, 1): products of zeros run faster than real ones
+// fills with values in (-1, 1), because products of zeros run faster than real ones
 template <typename T>
 __global__ void fill_kernel(T *x, int64_t n) {
   int64_t i = thread_index();
@@ -310,7 +310,7 @@ static int64_t extent(int64_t rows, int64_t cols, int64_t ld, int64_t batch, int
   return (batch - 1) * stride + (rows - 1) * ld + cols;
 }
 
-// the fastest of the proposals; returns whether they could be timed: if not, best stays
+// Finds the fastest of the proposals. Returns 0, and leaves *best, if none could be timed.
 static int fastest(Cuda *c, const Plan *p, const cublasLtMatmulHeuristicResult_t *found, int count,
                    int *best) {
   const Shape *s = &p->shape;
@@ -346,7 +346,7 @@ static int fastest(Cuda *c, const Plan *p, const cublasLtMatmulHeuristicResult_t
   return best_time < INFINITY;
 }
 
-// the algorithm of an earlier run, where cuBLASLt still takes it
+// takes the cached algorithm of an earlier run, if there is one and cuBLASLt still accepts it
 static int recall(Cuda *c, Plan *p, const void *bias) {
   const Choice *x = c->timed ? find_choice(c, &p->shape) : NULL;
   cublasLtMatmulHeuristicResult_t result;
@@ -359,7 +359,7 @@ static int recall(Cuda *c, Plan *p, const void *bias) {
          result.workspaceSize <= WORKSPACE;
 }
 
-// one of those that cuBLASLt proposes; returns whether there was one
+// chooses one of the algorithms that cuBLASLt proposes; returns 0 if it proposes none
 static int choose(Cuda *c, Plan *p, const void *bias) {
   cublasLtMatmulHeuristicResult_t found[CANDIDATES];
   int count = 0;
@@ -377,8 +377,8 @@ static int choose(Cuda *c, Plan *p, const void *bias) {
   return 1;
 }
 
-// Timed one at a time, as agents of several threads would disturb each other. What another one has
-// chosen since the file was read counts.
+// Agents on several threads would disturb each other's timings, so only one thread times at once.
+// It reads the file again first, because another thread may have timed the product meanwhile.
 static int settle(Cuda *c, Plan *p, const void *bias) {
   if (c->mode == CAPTURE) return recall(c, p, bias) || choose(c, p, bias);
   pthread_mutex_lock(&cuda_alone);
@@ -399,7 +399,8 @@ static Plan *make_plan(Cuda *c, const Shape *shape, const void *bias) {
   }
   p->shape = *shape;
   if (describe(c, p) || !settle(c, p, bias)) {
-    cuda_failed(c, BFM_UNAVAILABLE, "cuBLASLt has no product of %ld x %ld x %ld, batch %ld",
+    cuda_failed(c, BFM_UNAVAILABLE,
+                "cuBLASLt has no algorithm for a product of %ld x %ld x %ld, batch %ld",
                 (long)shape->m, (long)shape->n, (long)shape->k, (long)shape->batch);
     plan_free(p);
     return NULL;
@@ -463,8 +464,8 @@ static void product(Cuda *c, const Gemm *x, const Batch *batch, const Operands *
   cublasStatus_t status =
       set_epilogue(p, at->bias) ? CUBLAS_STATUS_INVALID_VALUE : multiply(c, p, &p->algorithm, at);
   if (status != CUBLAS_STATUS_SUCCESS) {
-    cuda_failed(c, BFM_UNAVAILABLE, "cuBLASLt fails at a product of %ld x %ld x %ld: %s",
-                (long)x->m, (long)x->n, (long)x->k, cublasLtGetStatusString(status));
+    cuda_failed(c, BFM_UNAVAILABLE, "cuBLASLt failed to multiply %ld x %ld x %ld: %s", (long)x->m,
+                (long)x->n, (long)x->k, cublasLtGetStatusString(status));
   }
   if (bias && !p->fused) {
     dim3 grid((unsigned)divide_up(x->m * x->n, THREADS), (unsigned)batch->batch);
@@ -477,8 +478,9 @@ static void product(Cuda *c, const Gemm *x, const Batch *batch, const Operands *
 
 static int64_t at_least_1(int64_t share) { return share > 1 ? share : 1; }
 
-// Consecutive groups that share an operand are a loop over the share with batches over the rest,
-// or, where that is shorter and C is not summed, a loop over the rest with batches of stride 0.
+// If consecutive groups share an operand, one strided batch cannot cover them all. Either loop over
+// the groups of a share and batch over the shares, or, if that loop is shorter and C is not summed,
+// loop over the shares and batch over the groups of each with stride 0.
 static void gemm(Ops *ops, const Gemm *x) {
   Cuda *c = cuda_of(ops);
   if (c->status || x->m <= 0 || x->n <= 0 || x->k <= 0 || x->batch <= 0) return;
@@ -496,7 +498,7 @@ static void gemm(Ops *ops, const Gemm *x) {
     return;
   }
 
-  // groups first, first + step, … in one batch, for each of `loops` values of first
+  // batch i of `loops` has the groups first, first + step, …, where first = i·first_step
   int64_t rest = x->batch / share;
   int64_t loops = x->batch, count = 1, first_step = 1, step = 1;
   if (even && (share <= rest || sc > 1)) {

@@ -1,7 +1,7 @@
-// The CUDA backend's layers and parameter updates. A normalized segment (one block of one row)
-// belongs to as few lanes of a warp as it fills, so that narrow blocks waste none, and waits in
-// their registers between its sums and their use. Sums over rows are taken in chunks, which are
-// then added up in their order.
+// The CUDA backend's layers and parameter updates. Each normalized segment (one block of one row)
+// gets only as many lanes of a warp as it can fill, so that narrow blocks waste none, and stays in
+// their registers until its mean and variance are known. Sums over rows are computed in chunks,
+// which are then added up in a fixed order.
 
 #include "ops/cuda.cuh"
 
@@ -9,10 +9,10 @@
 
 // ------------------------------- column sums -----------------------------------------------------
 
-#define COLUMN_ROWS 8    // rows a block reads at once
-#define COLUMN_BLOCKS 4  // of a multiprocessor: enough to keep its memory busy
+#define COLUMN_ROWS 8    // rows that a block reads at once
+#define COLUMN_BLOCKS 4  // blocks per multiprocessor: enough to saturate its memory
 
-// sums from each thread's over its rows of the chunk
+// Adds up the sums of the block's threads; the last block of a column adds up those of all chunks.
 template <typename T, int V>
 __device__ inline void column_sums(const ColumnPass &x, const float (&sum)[V], float *scratch,
                                    unsigned *counters) {
@@ -41,7 +41,7 @@ __device__ inline void column_sums(const ColumnPass &x, const float (&sum)[V], f
   put((T *)x.sums[half] + g * cols + col - half * cols, total);
 }
 
-// a block: 32·V columns of a chunk of rows of a group
+// one block per 32·V columns of a chunk of rows of a group
 template <typename T, int V, bool MASK, bool SUM>
 __global__ void column_kernel(const ColumnPass x, int64_t chunk, float *scratch,
                               unsigned *counters) {
@@ -102,9 +102,9 @@ static void bias_grad(Ops *ops, const BiasGrad *x) {
   cuda_column_pass(cuda_of(ops), &pass, ops->type);
 }
 
-// ------------------------------- layer norm, and what follows it ---------------------------------
+// ------------------------------- layer norm and activation ---------------------------------------
 
-// bfloat16 keeps 8 bits: the hardware's tanh, right to 11, is enough for it
+// bfloat16 has 8 significant bits, so the hardware's tanh with its 11 correct bits is enough
 __device__ inline float tanh_as(float x, const float *) { return tanhf(x); }
 __device__ inline float tanh_as(float x, const __nv_bfloat16 *) {
   float y;
@@ -122,22 +122,23 @@ __device__ inline float slope_of(float y) {
   return F == TANH ? 1 - y * y : y > 0 ? 1 : 0;
 }
 
-// lanes that share a segment of n vectors
+// the number of lanes that share a segment of n vectors
 static inline int lanes_for(int64_t n) {
   int lanes = 1;
   while (lanes < 32 && lanes < n) lanes *= 2;
   return lanes;
 }
 
-// the activation's input: one rounding for both directions, so that their signs agree
+// The activation's input. Forward and backward round it alike, so they see the same sign at a ReLU.
 __device__ inline float affine(float hat, float gain, float bias) { return fmaf(hat, gain, bias); }
 
-// A lane holds its N vectors of a segment; N = 0: there are too many, they are read each time.
+// A lane keeps its N vectors of a segment in registers. N = 0: there are too many for that, so they
+// are read again each time.
 template <typename T, int V, int N, Activation F>
 __global__ void norm_kernel(const Norm x, unsigned lanes) {
   unsigned blocks = x.end_block - x.first_block, rows = x.rows, total = x.groups * rows * blocks;
   unsigned segment = thread_index32() / lanes;
-  bool active = segment < total;  // the others keep the warp's sums company
+  bool active = segment < total;  // inactive lanes still take part in the sums of their warp
   segment = active ? segment : total - 1;
   unsigned k = x.first_block + segment % blocks, row = segment / blocks % rows;
   int64_t g = segment / blocks / rows, at = g * x.row_stride + row;
@@ -192,7 +193,7 @@ __global__ void norm_kernel(const Norm x, unsigned lanes) {
   }
 }
 
-// whether blocks of a row are made of whole aligned vectors of 8
+// whether the blocks of a row consist of whole aligned vectors of 8
 static bool wide_blocks(int64_t width, int64_t blocks) {
   return width % blocks == 0 && width / blocks % 8 == 0;
 }
@@ -211,7 +212,7 @@ static void norm(Ops *ops, const Norm *x) {
   Cuda *c = cuda_of(ops);
   bool wide = wide_blocks(x->width, x->blocks) && aligned(x->x, 16) && aligned(x->y, 16) &&
               aligned(x->gain, 16) && aligned(x->bias, 16);
-  int64_t held = divide_up(x->width / x->blocks, 32 * 8);  // vectors of a segment that a lane has
+  int64_t held = divide_up(x->width / x->blocks, 32 * 8);  // vectors of a segment per lane
   if (!wide) {
     BY_TYPE(ops->type, norm_of<T, 1, 0>(c, x));
   } else if (held > 4) {
@@ -225,16 +226,17 @@ static void norm(Ops *ops, const Norm *x) {
   }
 }
 
-// A block of threads takes `chunk` rows of a group, NORM_CHUNK of them at once: a team of WARPS
-// warps reads WARPS rows and keeps them. A thread always has the same 8 columns, and their shares
-// of dgain, dbias and dx's sums. A segment belongs to `lanes` lanes of `span` warps.
+// A thread block processes `chunk` rows of a group, NORM_CHUNK of them at once: each team of WARPS
+// warps reads WARPS rows into registers. A thread has the same 8 columns in every row and
+// accumulates their dgain, dbias and sums of dx. A segment is shared by `lanes` lanes of `span`
+// warps.
 template <typename T, int WARPS, Activation F>
 __global__ void __launch_bounds__(THREADS, 4 / sizeof(T))
     norm_grad_kernel(const NormGrad x, unsigned chunk, unsigned lanes, unsigned span) {
   constexpr int V = 8, TEAMS = NORM_CHUNK / WARPS;
   static_assert(NORM_CHUNK == THREADS / 32);
-  __shared__ float2 parts[2][WARPS][THREADS / 32];  // of a segment's sums: a warp's
-  __shared__ float4 teams[3 * V / 4][THREADS];      // what each thread has summed
+  __shared__ float2 parts[2][WARPS][THREADS / 32];  // each warp's part of the sums of its segment
+  __shared__ float4 teams[3 * V / 4][THREADS];      // each thread's sums over rows
   unsigned warp = threadIdx.x / 32, team = warp / WARPS, width = x.width, blocks = x.blocks;
   unsigned mine = threadIdx.x % (WARPS * 32) * V, col = mine < width ? mine : 0;
   unsigned size = width / blocks, k = col / size, row0 = blockIdx.x * chunk;
@@ -253,7 +255,7 @@ __global__ void __launch_bounds__(THREADS, 4 / sizeof(T))
     load(gain, w);
     load(bias, b);
 #pragma unroll
-    for (int r = 0; r < WARPS; r++) {  // a row past the end reads the last one, for nothing
+    for (int r = 0; r < WARPS; r++) {  // rows past the end read the last row, which is then ignored
       int64_t row = min(row0 + r * TEAMS + team, end - 1);
       load(dy + row * width, d[r]);
       load(in + row * width, hat[r]);
@@ -303,7 +305,7 @@ __global__ void __launch_bounds__(THREADS, 4 / sizeof(T))
     }
   }
 
-  // the first team adds up the teams'
+  // the first team adds up the sums of all teams
   if (!x.dgain) return;
   float *scratch = x.scratch + (g * gridDim.x + blockIdx.x) * x.width * 3 + col;
 #pragma unroll
@@ -326,10 +328,11 @@ __global__ void __launch_bounds__(THREADS, 4 / sizeof(T))
   }
 }
 
-#define MAX_BLOCKS 64  // of a row: their sums wait in shared memory
+#define MAX_BLOCKS 64  // per row: shared memory holds their sums
 
-// The same for any width and blocks. A block of threads takes NORM_CHUNK rows: first each segment's
-// two sums, then, column by column, the rest; rows stay in cache.
+// The same for any width and number of blocks. A thread block processes NORM_CHUNK rows: first the
+// two sums of each segment, then, column by column, the rest. The second pass finds the rows in the
+// cache.
 template <typename T, int V, Activation F>
 __global__ void norm_grad_any_kernel(const NormGrad x, unsigned lanes) {
   __shared__ float part[3][THREADS * V];
@@ -420,7 +423,7 @@ __global__ void norm_grad_any_kernel(const NormGrad x, unsigned lanes) {
   }
 }
 
-// dgain, dbias and dx's sums from those of the chunks: a block for 32 of a group's 3·width columns
+// adds up dgain, dbias and the sums of dx over chunks; one block per 32 of a group's 3·width columns
 template <typename T>
 __global__ void norm_sums_kernel(const NormGrad x, unsigned chunks) {
   __shared__ float part[COLUMN_ROWS][32];
@@ -441,7 +444,7 @@ __global__ void norm_sums_kernel(const NormGrad x, unsigned chunks) {
   put((T *)out + g * width + col % width, sum);
 }
 
-// dgain, dbias and dx's sums, where wanted, from the chunks'
+// adds up dgain, dbias and the sums of dx over chunks, if they are wanted
 template <typename T>
 static void norm_sums(Cuda *c, const NormGrad *x, unsigned chunks) {
   if (!x->dgain) return;
@@ -451,7 +454,7 @@ static void norm_sums(Cuda *c, const NormGrad *x, unsigned chunks) {
 
 template <typename T, int WARPS>
 static void norm_grad_of(Cuda *c, const NormGrad *x) {
-  // enough blocks of threads to fill the GPU, no more: each leaves a row of sums
+  // just enough thread blocks to fill the GPU, because each writes a row of sums
   int64_t chunks = divide_up(c->multiprocessors * NORM_CHUNK / WARPS, x->groups);
   int64_t chunk = divide_up(divide_up(x->rows, chunks), NORM_CHUNK) * NORM_CHUNK;
   int64_t vectors = x->width / x->blocks / 8;
@@ -476,14 +479,14 @@ static void norm_grad_any(Cuda *c, const NormGrad *x) {
 static void norm_grad(Ops *ops, const NormGrad *x) {
   Cuda *c = cuda_of(ops);
   if (x->blocks > MAX_BLOCKS) {
-    cuda_failed(c, BFM_BAD_ARGUMENT, "%ld blocks in a row are more than %d", (long)x->blocks,
-                MAX_BLOCKS);
+    cuda_failed(c, BFM_BAD_ARGUMENT, "a row has %ld blocks, but at most %d are supported",
+                (long)x->blocks, MAX_BLOCKS);
     return;
   }
   bool wide = wide_blocks(x->width, x->blocks) && aligned(x->x, 16) && aligned(x->dy, 16) &&
               aligned(x->dx, 16) && aligned(x->gain, 16) && aligned(x->bias, 16) &&
               aligned(x->scratch, 16);
-  // a segment: a power of two of lanes, or whole warps, or a whole row
+  // whether a segment is a power of two of lanes, or whole warps, or a whole row
   int64_t vectors = x->width / x->blocks / 8;
   bool even = x->blocks == 1 || vectors % 32 == 0 || vectors == lanes_for(vectors);
   if (!wide) {
@@ -501,14 +504,14 @@ static void norm_grad(Ops *ops, const NormGrad *x) {
 
 // ------------------------------- moving ----------------------------------------------------------
 
-// the row of an operand with so many rows a group (0: as many as there are)
+// a row of an operand that has `rows` rows per group (0: as many as out), which repeat
 __device__ inline const float *pack_row(const float *in, unsigned rows, unsigned cols, unsigned row,
                                         const Pack &x) {
   if (!rows) rows = x.rows;
   return in + ((int64_t)blockIdx.y * rows + (row < rows ? row : row % rows)) * cols;
 }
 
-// a thread: V columns of a row
+// one thread per V columns of a row
 template <typename T, int V>
 __global__ void pack_kernel(const Several<Pack> several) {
   const Pack &x = several.x[blockIdx.z];
@@ -613,7 +616,7 @@ static void policy_action(Ops *ops, const PolicyAction *x) {
   launch_several(cuda_of(ops), policy_action_kernel, x, action_values, action_groups);
 }
 
-// one segment of `lanes` lanes for each block of each row
+// `lanes` lanes per block of each row
 __global__ void block_norm_kernel(const BlockNorm x, unsigned lanes) {
   unsigned blocks = x.blocks, segment = thread_index32() / lanes, total = x.rows * blocks;
   bool active = segment < total;
@@ -647,7 +650,8 @@ __global__ void block_norm_grad_kernel(const BlockNormGrad x, unsigned lanes) {
     dot += x.x[at + j] * x.dy[at + j];
   }
   float norm = fmaxf(sqrtf(warp_sum(square, lanes)), MIN_NORM);
-  // of a single value the sign is left, without a gradient: Adam would follow the rounding
+  // A block of one value is only its sign, whose gradient is zero. Computing it would leave rounding
+  // errors, which Adam would amplify.
   float scale = n > 1 ? sqrtf((float)n) / norm : 0;
   float along = warp_sum(dot, lanes) / (norm * norm);
   if (!active) return;
@@ -662,7 +666,7 @@ static void block_norm_grad(Ops *ops, const BlockNormGrad *x) {
          (unsigned)lanes);
 }
 
-// a warp for each row
+// one warp per row
 __global__ void residual_norm_kernel(const ResidualNorm x) {
   int64_t row = warp_index();
   if (row >= x.rows) return;
@@ -718,7 +722,8 @@ __device__ inline void adam_at(const Adam &x, int64_t i, float rate, float root)
   if (x.target && x.target_copy) store((T *)x.target_copy + i, t);
 }
 
-// whole vectors in strides of the grid, then what is left; log1, log2: of beta1, beta2
+// Whole vectors in a grid-stride loop, then the remaining values. log1 and log2 are log(beta1) and
+// log(beta2).
 template <typename T, int V>
 __global__ void adam_kernel(const Adam x, float log1, float log2) {
   float t = (float)(*x.step + 1);
@@ -729,7 +734,7 @@ __global__ void adam_kernel(const Adam x, float log1, float log2) {
   if (rest < x.count) adam_at<T, 1>(x, rest, rate, root);
 }
 
-#define SMALL_UPDATE (8 << 20)
+#define SMALL_UPDATE (8 << 20)  // parameters
 
 static void adam(Ops *ops, const Adam *x) {
   Cuda *c = cuda_of(ops);
@@ -738,8 +743,9 @@ static void adam(Ops *ops, const Adam *x) {
   bool wide = aligned(x->param, 16) && aligned(x->m, 16) && aligned(x->v, 16) &&
               aligned(x->grad, four) && aligned(x->target, 16) && aligned(x->copy, four) &&
               aligned(x->target_copy, four);
-  // one model's update beside other work has time: a few blocks that stay leave the multiprocessors
-  // to the products. That of several models needs all of the memory's speed
+  // The update of one model, on its own lane, has time: a few long-running blocks leave most
+  // multiprocessors to the products of other lanes. The update of several models takes longer and
+  // needs the full memory bandwidth.
   bool few = c->lane && x->count < SMALL_UPDATE;
   int threads = few ? 1024 : THREADS;
   int64_t blocks = divide_up(wide ? divide_up(x->count, 4) : x->count, threads);

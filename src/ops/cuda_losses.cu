@@ -1,11 +1,12 @@
-// The CUDA backend's losses: values, and gradients by the networks' outputs. A loss is one kernel:
-// its blocks leave partial sums, and the block that comes last adds them up in their order.
+// The CUDA backend's losses and their gradients with respect to the networks' outputs. A loss is one
+// kernel: its blocks store partial sums, and the block that finishes last adds them up in a fixed
+// order.
 
 #include "ops/cuda.cuh"
 
-#define ROWS (THREADS / 32)  // of a block: a warp for each
+#define ROWS (THREADS / 32)  // of a block: one warp per row
 
-// blocks of `rows` rows for each replica
+// a grid with a block for every `rows` rows of each replica
 static dim3 grid_batch(int64_t n, int64_t rows, int64_t replicas) {
   return dim3((unsigned)divide_up(n, rows), (unsigned)replicas);
 }
@@ -43,7 +44,7 @@ static void mean_members(Ops *ops, const MeanMembers *x) {
 
 // ------------------------------- forward-backward ------------------------------------------------
 
-// a block for row j of group i of replica r, all members: the targets are read once
+// One block per row j of group i of replica r, for all members, so that targets are read once.
 template <int V>
 __global__ void fb_loss_kernel(const FbLoss x, float *partial, unsigned *counters) {
   int64_t J = x.rows, I = x.groups, r = blockIdx.y;
@@ -80,7 +81,7 @@ __global__ void fb_loss_kernel(const FbLoss x, float *partial, unsigned *counter
   finish_loss(x.loss + r * x.loss_stride, partial, counters, block_sum(sum));
 }
 
-// rows of J floats as vectors of four
+// whether rows of J floats can be read as vectors of four
 static bool wide_rows(int64_t J, const void *a, const void *b) {
   return J % 4 == 0 && aligned(a, 16) && aligned(b, 16);
 }
@@ -124,7 +125,7 @@ static void ortho_loss(Ops *ops, const OrthoLoss *x) {
 
 #define WEIGHT_THREADS 1024
 
-// 1/β for the effective sample size ess·n of softmax(a/β); the whole block at work
+// 1/β for the effective sample size ess·n of softmax(a/β), computed by the whole block
 __device__ float ess_rate(const float *a, int64_t n, float highest, float ess) {
   float mean = 0;
   for (int64_t j = threadIdx.x; j < n; j += blockDim.x) mean += a[j];
@@ -146,7 +147,7 @@ __device__ float ess_rate(const float *a, int64_t n, float highest, float ess) {
   return exp2f((low + high) / 2) / spread;
 }
 
-// a block for each replica
+// one block per replica
 __global__ void aw_weights_kernel(const AwWeights x) {
   int64_t r = blockIdx.x;
   float *w = x.w + r * x.rows;
@@ -187,7 +188,7 @@ static void aw_weights(Ops *ops, const AwWeights *x) {
   launch(cuda_of(ops), aw_weights_kernel, (unsigned)x->replicas, WEIGHT_THREADS, *x);
 }
 
-// a thread for each value of an action
+// one thread per value of an action
 __global__ void aw_loss_kernel(const AwLoss x, float *partial, unsigned *counters) {
   int64_t i = thread_index(), r = blockIdx.y, n = x.rows * x.act_dim;
   float scale = 1 / (x.sigma * x.sigma), loss = 0;
@@ -208,7 +209,7 @@ static void aw_loss(Ops *ops, const AwLoss *x) {
          c->scratch[c->lane], c->counters[c->lane]);
 }
 
-// a warp for each row
+// one warp per row
 __global__ void td3_loss_kernel(const Td3Loss x, float *partial, unsigned *counters) {
   int64_t j = warp_index(), r = blockIdx.y;
   float loss = 0;
@@ -254,7 +255,7 @@ static void td3_action_grad(Ops *ops, const Td3ActionGrad *x) {
 
 // ------------------------------- Laplacian -------------------------------------------------------
 
-// a warp for each row
+// one warp per row
 __global__ void lap_loss_kernel(const LapLoss x, float *partial, unsigned *counters) {
   int64_t j = warp_index(), r = blockIdx.y;
   float sum = 0;
@@ -277,7 +278,7 @@ static void lap_loss(Ops *ops, const LapLoss *x) {
          c->scratch[c->lane], c->counters[c->lane]);
 }
 
-// a warp for each row
+// one warp per row
 __global__ void psi_loss_kernel(const PsiLoss x, float *partial, unsigned *counters) {
   int64_t j = warp_index(), r = blockIdx.y;
   float loss = 0;
@@ -307,9 +308,9 @@ static void psi_loss(Ops *ops, const PsiLoss *x) {
 
 // ------------------------------- prompting -------------------------------------------------------
 
-#define SUM_CHUNKS 256  // at most: pieces of rows summed side by side
+#define SUM_CHUNKS 256  // at most this many chunks of rows are summed side by side
 
-// a block: 32 columns of a chunk of rows
+// one block per 32 columns of a chunk of rows
 __global__ void weighted_sum_kernel(const WeightedSum x, int64_t chunk, double *partial,
                                     unsigned *counters) {
   __shared__ double part[ROWS][32];

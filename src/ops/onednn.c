@@ -1,5 +1,5 @@
-// oneDNN behind one small door. Products are made for one thread: bfm cuts its work into tiles
-// itself, the same tiles for any number of threads, so that results do not depend on it.
+// Matrix products by oneDNN, on one thread each: bfm itself cuts its work into tiles, the same tiles
+// for any number of threads, so that results do not depend on that number.
 
 #include "ops/onednn.h"
 
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// oneDNN comes with GNU's OpenMP: its products must not start threads of their own
+// oneDNN uses GNU's OpenMP, if it was built with it: its products must not start more threads
 extern void omp_set_num_threads(int n) __attribute__((weak));
 extern int omp_get_max_threads(void) __attribute__((weak));
 
@@ -90,9 +90,9 @@ static dnnl_status_t matmul_desc(dnnl_primitive_desc_t *pd, dnnl_engine_t engine
 
 int onednn_new(OneDnn **out, int workers) {
   *out = NULL;
-  // AMX needs more of a virtual machine than its processor flags promise: only on request
+  // some virtual machines report AMX in their processor flags but fail to run it: use it on request
   if (!getenv("ONEDNN_MAX_CPU_ISA") && !getenv("DNNL_MAX_CPU_ISA")) {
-    dnnl_set_max_cpu_isa(dnnl_cpu_isa_avx512_core_bf16);  // refused after first use: no harm
+    dnnl_set_max_cpu_isa(dnnl_cpu_isa_avx512_core_bf16);  // fails harmlessly after the first use
   }
   OneDnn *dnn = calloc(1, sizeof *dnn);
   if (!dnn) return bfm_fail(BFM_NO_MEMORY, "out of memory for oneDNN");
@@ -104,7 +104,7 @@ int onednn_new(OneDnn **out, int workers) {
   DNNL(dnnl_engine_create(&dnn->engine, dnnl_cpu, 0), "opening the CPU");
   for (int i = 0; i < workers; i++) {
     DNNL(dnnl_stream_create(&dnn->streams[i], dnn->engine, dnnl_stream_default_flags),
-         "making a stream");
+         "creating a stream");
   }
   return BFM_OK;
 }
@@ -145,7 +145,7 @@ void onednn_free(OneDnn *dnn) {
 
 // ------------------------------- products --------------------------------------------------------
 
-// [rows, cols] with this leading dimension; transposed: stored [cols, rows]
+// describes a [rows, cols] matrix with this leading dimension; transposed: stored as [cols, rows]
 static dnnl_status_t matrix(Desc *desc, int64_t rows, int64_t cols, int64_t ld, int transposed,
                             Type type) {
   dnnl_dims_t dims = {rows, cols};
@@ -198,11 +198,12 @@ static int product_make(Product *product) {
 
   dnnl_post_ops_t post;
   dnnl_primitive_attr_t attr;
-  DNNL(dnnl_post_ops_create(&post), "making post-operations");
+  DNNL(dnnl_post_ops_create(&post), "creating post-operations");
   if (s->add) DNNL(post_sum(post), "adding a sum");
   if (s->relu) DNNL(post_relu(post), "adding a relu");
-  DNNL(dnnl_primitive_attr_create(&attr), "making attributes");
-  DNNL(dnnl_primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user), "scratchpad mode");
+  DNNL(dnnl_primitive_attr_create(&attr), "creating attributes");
+  DNNL(dnnl_primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user),
+       "setting the scratchpad mode");
   DNNL(dnnl_primitive_attr_set_post_ops(attr, post), "setting post-operations");
 
   dnnl_primitive_desc_t pd;
@@ -211,11 +212,11 @@ static int product_make(Product *product) {
   dnnl_primitive_attr_destroy(attr);
   if (status != dnnl_success) {
     return bfm_fail(BFM_UNAVAILABLE,
-                    "oneDNN has no product of %s for %ld x %ld x %ld here (status %d)",
+                    "oneDNN has no %s product of %ld x %ld x %ld on this CPU (status %d)",
                     s->type == F32 ? "float32" : "bfloat16", (long)s->m, (long)s->n, (long)s->k,
                     (int)status);
   }
-  DNNL(dnnl_primitive_create(&product->primitive, pd), "making a product");
+  DNNL(dnnl_primitive_create(&product->primitive, pd), "creating a product");
 
   ConstDesc scratch = dnnl_primitive_desc_query_md(pd, dnnl_query_scratchpad_md, 0);
   TRY(grow_scratch(dnn, dnnl_memory_desc_get_size(scratch)));
@@ -236,7 +237,7 @@ static uint32_t hash(const ProductShape *shape) {
   return h;
 }
 
-// training has some hundreds of shapes, but acting has others for every number of rows
+// Training uses some hundreds of shapes, but acting adds new ones for every number of rows.
 void onednn_make_room(OneDnn *dnn, int products) {
   if (dnn->count + products > TABLE_SIZE / 2) free_products(dnn);
 }

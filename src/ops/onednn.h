@@ -1,5 +1,5 @@
-// oneDNN behind one small door: a matrix product on one thread, made once and run many times.
-// oneDNN 2 and 3 differ in how primitives are described; only onednn.c knows.
+// A small interface to oneDNN: matrix products on one thread, created once and run many times.
+// oneDNN 2 and 3 describe primitives differently; onednn.c hides the difference.
 
 #ifndef BFM_OPS_ONEDNN_H
 #define BFM_OPS_ONEDNN_H
@@ -20,13 +20,13 @@ typedef struct Product Product;
 int onednn_new(OneDnn **dnn, int workers);
 void onednn_free(OneDnn *dnn);
 
-// before so many calls of onednn_product: those that are there may go
+// Makes room in the cache for this many new products, by freeing all cached ones if it is too full.
 void onednn_make_room(OneDnn *dnn, int products);
 
-// the product of this shape, made at the first call
+// the product of this shape, created at the first call and then cached
 int onednn_product(OneDnn *dnn, const ProductShape *shape, Product **product);
 
-// from any thread, as `worker`
+// runs the product as `worker`, from any thread
 int product_run(Product *product, int worker, const void *a, const void *b, void *c,
                 const float *bias);
 

@@ -1,5 +1,5 @@
-// Choosing the machine. The CUDA backend is a plugin beside the library or the program: it is
-// loaded when a driver answers, so that one binary serves machines with and without a GPU.
+// Choosing the device. The CUDA backend is a plugin beside the library or the program. It is loaded
+// only if there is an NVIDIA driver and a GPU, so one binary runs on machines with and without one.
 
 #define _GNU_SOURCE  // dladdr
 #include <ctype.h>
@@ -13,8 +13,8 @@
 #include "core/status.h"
 #include "ops/plugin.h"
 
-// ask the driver before the plugin is loaded: where there is no GPU its libraries need not be there
-static int driver_answers(void) {
+// Asks the driver before the plugin is loaded: without a GPU, CUDA's libraries may be missing.
+static int find_gpu(void) {
   void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
   if (!driver) return bfm_fail(BFM_UNAVAILABLE, "no GPU: the NVIDIA driver is not installed");
   int (*init)(unsigned) = (int (*)(unsigned))dlsym(driver, "cuInit");
@@ -28,8 +28,8 @@ static int driver_answers(void) {
   return BFM_OK;
 }
 
-// $BFM_CUDA_PLUGIN, or the plugin in the folder of the code that runs this; a program started by
-// its bare name does not know it
+// $BFM_CUDA_PLUGIN, or the plugin in the folder of the library or program that contains this code.
+// dladdr does not know the folder of a program that was started by its bare name.
 static int plugin_path(char *path, size_t size) {
   const char *given = getenv("BFM_CUDA_PLUGIN");
   if (given && *given) {
@@ -38,19 +38,22 @@ static int plugin_path(char *path, size_t size) {
   }
   Dl_info info;
   if (!dladdr((void *)plugin_path, &info) || !info.dli_fname) {
-    return bfm_fail(BFM_UNAVAILABLE, "cannot tell the folder of " CUDA_PLUGIN);
+    return bfm_fail(BFM_UNAVAILABLE,
+                    "cannot find the folder of " CUDA_PLUGIN ": set BFM_CUDA_PLUGIN");
   }
   char *own = strchr(info.dli_fname, '/') ? realpath(info.dli_fname, NULL) : NULL;
   if (!own) own = realpath("/proc/self/exe", NULL);
-  if (!own) return bfm_fail(BFM_UNAVAILABLE, "cannot tell the folder of " CUDA_PLUGIN);
+  if (!own)
+    return bfm_fail(BFM_UNAVAILABLE,
+                    "cannot find the folder of " CUDA_PLUGIN ": set BFM_CUDA_PLUGIN");
   char *slash = strrchr(own, '/');
   snprintf(path, size, "%.*s/" CUDA_PLUGIN, (int)(slash - own), own);
   free(own);
   return BFM_OK;
 }
 
-// the loader maps what the file's head promises, and touching what a cut file lacks is a death. The
-// table of sections is the last thing in a file
+// The loader maps as much as the ELF header states; in a truncated file, touching a missing page
+// would kill the process. The section table is the last thing in a file.
 static int check_whole(const char *path) {
   Elf64_Ehdr head;
   FILE *file = fopen(path, "rb");
@@ -60,8 +63,8 @@ static int check_whole(const char *path) {
   if (read && !memcmp(head.e_ident, ELFMAG, SELFMAG)) {
     needs = head.e_shoff + (uint64_t)head.e_shnum * head.e_shentsize;
   }
-  if (has >= needs) return BFM_OK;  // whether it is a plugin, the loader says
-  return bfm_fail(BFM_UNAVAILABLE, "the CUDA plugin %s is cut: %lu of %lu bytes are there", path,
+  if (has >= needs) return BFM_OK;  // the loader reports a file that is no plugin
+  return bfm_fail(BFM_UNAVAILABLE, "the CUDA plugin %s is truncated: it has %lu of %lu bytes", path,
                   (unsigned long)has, (unsigned long)needs);
 }
 
@@ -69,29 +72,29 @@ static int open_plugin(Ops **ops, const char *path, int device, Precision precis
   TRY(check_whole(path));
   // never closed: CUDA's threads may outlive the last handle
   void *plugin = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-  if (!plugin) return bfm_fail(BFM_UNAVAILABLE, "the CUDA plugin does not load: %s", dlerror());
+  if (!plugin) return bfm_fail(BFM_UNAVAILABLE, "cannot load the CUDA plugin: %s", dlerror());
   CudaOpen open = (CudaOpen)dlsym(plugin, CUDA_ENTRY);
-  if (!open) return bfm_fail(BFM_UNAVAILABLE, "%s is no plugin of bfm", path);
+  if (!open) return bfm_fail(BFM_UNAVAILABLE, "%s is not a plugin of bfm", path);
   return open(ops, device, precision, BFM_VERSION, OPS_SUM, bfm_fail);
 }
 
 static int open_cuda(Ops **ops, int device, Precision precision) {
   char path[4096];
-  TRY(driver_answers());
+  TRY(find_gpu());
   TRY(plugin_path(path, sizeof path));
   return open_plugin(ops, path, device, precision);
 }
 
-// the CPU where there is no GPU or no plugin; a GPU that is there and does not serve is worth a word
+// the CPU if there is no GPU or no plugin; if there are both but the GPU fails, that is an error
 static int open_any(Ops **ops, Precision precision, int threads) {
   char path[4096], why[512];
-  if (driver_answers() || plugin_path(path, sizeof path) || access(path, F_OK)) {
+  if (find_gpu() || plugin_path(path, sizeof path) || access(path, F_OK)) {
     return ops_open_cpu(ops, precision_type(precision), threads);
   }
   int status = open_plugin(ops, path, 0, precision);
   if (!status) return BFM_OK;
   snprintf(why, sizeof why, "%s", bfm_error());
-  return bfm_fail(status, "%s; --device cpu does without the GPU", why);
+  return bfm_fail(status, "%s; use --device cpu to run without the GPU", why);
 }
 
 int ops_open(Ops **ops, const char *device, Precision precision, int threads) {
@@ -102,7 +105,8 @@ int ops_open(Ops **ops, const char *device, Precision precision, int threads) {
   char *end;
   long number = strncmp(device, "cuda:", 5) ? -1 : strtol(device + 5, &end, 10);
   if (number < 0 || number > 1023 || !isdigit((unsigned char)device[5]) || *end) {
-    return bfm_fail(BFM_BAD_ARGUMENT, "device '%s' is not auto, cpu, cuda or cuda:n", device);
+    return bfm_fail(BFM_BAD_ARGUMENT, "device is '%s', but must be auto, cpu, cuda or cuda:N",
+                    device);
   }
   return open_cuda(ops, (int)number, precision);
 }

@@ -1,14 +1,14 @@
-// The operations training needs, on one of two machines: the CPU (oneDNN, linked in) or a GPU
-// (cuBLASLt and kernels, a plugin). Networks and agents are written once, on these.
+// The operations that training needs, with two backends: the CPU (oneDNN, linked in) and a GPU
+// (cuBLASLt and own kernels, a plugin). Networks and agents are written once, against this header.
 //
-// Every operation takes one struct of named arguments: a call site reads like a sentence, the CPU
-// hands the struct to its threads, CUDA hands it to its kernel. Pointers are to the device's
-// memory. Operations run in the order of their calls and do not wait: sync() or download() does.
+// Every operation takes one struct of named arguments: the CPU backend passes it to its threads,
+// the CUDA backend to its kernel. Pointers are to the device's memory. Operations run in the order
+// of their calls, asynchronously: call sync() or download() to wait for them.
 //
 // Letters: R replicas, M members, G = R·M groups (the leading axis of a batched product), N rows of
 // a batch, d length of z, K blocks, I groups of equal z with J = N/I rows each.
 // T is the type of activations, of the weights' working copies and of the parameters' gradients:
-// float32 or bfloat16. Products and sums are taken in float32; parameters and losses are float32.
+// float32 or bfloat16. Products and sums accumulate in float32; parameters and losses are float32.
 
 #ifndef BFM_OPS_OPS_H
 #define BFM_OPS_OPS_H
@@ -26,13 +26,15 @@ typedef enum { F32, BF16 } Type;
 
 static inline size_t type_size(Type type) { return type == F32 ? 4 : 2; }
 
-// how products are computed: T is float32 with the first two, bfloat16 with the last. The CPU has
-// no tf32 and computes float32. With bf16 a GPU takes products of float32 operands in tf32.
+// How products are computed: T is float32 with the first two and bfloat16 with the last. The CPU
+// has no tf32 and uses float32 instead. With bf16, a GPU computes products of float32 operands in
+// tf32.
 typedef enum { PRECISION_F32, PRECISION_TF32, PRECISION_BF16 } Precision;
 
 static inline Type precision_type(Precision p) { return p == PRECISION_BF16 ? BF16 : F32; }
 
-// unit u of n belongs to block floor(u·K/n): blocks are contiguous and as even as can be
+// Unit u of n belongs to block floor(u·K/n): blocks are contiguous and as even as possible. This is
+// the first unit of a block.
 OPS_INLINE int64_t block_start(int64_t block, int64_t n, int64_t K) {
   return (block * n + K - 1) / K;
 }
@@ -47,8 +49,9 @@ typedef enum {
   EPILOGUE_RELU_GRAD,  // C = A·B where relu > 0, else 0
 } Epilogue;
 
-// C[m,n] = A[m,k]·B[k,n] for each g in 0 … batch-1. Group g reads A at a + (g / share_a)·stride_a
-// and so on: share > 1: consecutive groups use one operand. share_c > 1: their products are summed.
+// C[m,n] = A[m,k]·B[k,n] for each g in 0 … batch-1. Group g reads A at a + (g / share_a)·stride_a,
+// and B, C likewise: with share_a > 1, that many consecutive groups use the same A. With
+// share_c > 1, that many consecutive products are summed into one C.
 typedef struct {
   int64_t m, n, k;
   int transpose_a;  // A is stored [k, m]
@@ -61,12 +64,12 @@ typedef struct {
   int64_t lda, ldb, ldc;
   int64_t batch, stride_a, stride_b, stride_c;
   int64_t share_a, share_b, share_c;  // 0 counts as 1
-  const float *bias;                  // [n] a group, stride_bias apart
+  const float *bias;                  // [n] per group, stride_bias apart
   int64_t stride_bias;
-  const void *bias_copy;  // the bias as T, laid out alike: a GPU fuses it when C is T; or NULL
-  const void *relu;       // the activations behind the gradient C: same layout and type as C
-  // with RELU_GRAD and C of T: C summed over its rows, [n] a group, or NULL. Two: the second half
-  // of the columns goes to the second, [n/2] a group each
+  const void *bias_copy;  // the bias as T in the same layout, which a GPU fuses if C is T; or NULL
+  const void *relu;       // RELU_GRAD: the activations, in C's layout and type
+  // With RELU_GRAD and C of type T, column sums of C, [n] per group; NULL: not wanted. If both
+  // pointers are set, the second gets the second half of the columns, each [n/2] per group.
   void *sums[2];  // T
 } Gemm;
 
@@ -89,22 +92,22 @@ typedef struct {
   float *stats;              // [G, stride rows, K, 2]: mean, 1/std
   const float *gain, *bias;  // [G, width]
   int64_t groups, rows, row_stride, width, blocks;
-  int64_t first_block, end_block;  // only these blocks; 0, 0: all
+  int64_t first_block, end_block;  // only blocks first_block … end_block - 1; 0, 0: all
 } Norm;
 
-// dx, dgain, dbias from dy, and dx summed over rows: the gradient of the bias that x was made with.
-// dx may be dy. scratch: norm_scratch() floats
+// dx, dgain and dbias from dy; sums = dx summed over rows, which is the gradient of the bias of the
+// layer before. dx may be dy. scratch: norm_scratch() floats
 typedef struct {
   Activation activation;
   void *dx;  // T
   const void *dy, *x;
   const float *stats, *gain, *bias;
-  void *dgain, *dbias, *sums;  // T [G, width], or NULL, all three: only dx
+  void *dgain, *dbias, *sums;  // T [G, width]; all three NULL: compute only dx
   float *scratch;
   int64_t groups, rows, row_stride, width, blocks;
 } NormGrad;
 
-#define NORM_CHUNK 8  // rows summed in one piece, at least
+#define NORM_CHUNK 8  // the least number of rows that are summed in one piece
 
 static inline int64_t norm_scratch(int64_t groups, int64_t rows, int64_t width) {
   return groups * ((rows + NORM_CHUNK - 1) / NORM_CHUNK) * width * 3;
@@ -113,13 +116,13 @@ static inline int64_t norm_scratch(int64_t groups, int64_t rows, int64_t width) 
 // out[r, copy, row0 + i, :] = [a[r, i mod a_rows, :], b[r, i mod b_rows, :]] as T; b may be NULL
 typedef struct Pack {
   void *out;
-  int64_t ld;  // of out: what rows have beyond a and b stays as it is
+  int64_t ld;  // of out; columns beyond those of a and b are not written
   const float *a, *b;
   int64_t a_cols, b_cols;
-  int64_t a_rows, b_rows;  // rows of a and b in each group; 0: as many as there are
+  int64_t a_rows, b_rows;  // rows of a and b in each group; 0: `rows`
   int64_t groups, copies, rows;
-  int64_t row0, row_stride;  // rows of out from one copy to the next: row_stride
-  const struct Pack *next;   // another one, independent, in the same go; or NULL
+  int64_t row0, row_stride;  // copies are row_stride rows of out apart
+  const struct Pack *next;   // an independent operation for the same launch, or NULL
 } Pack;
 
 // out[i, :cols] = in[i, :cols], T, with leading dimensions
@@ -142,10 +145,10 @@ typedef struct PolicyAction {
   float *mu;           // [groups, row_stride, act]
   const float *x;      // [groups, row_stride, ld]
   float *act;          // [groups, rows, act], or NULL
-  const float *noise;  // the same
+  const float *noise;  // [groups, rows, act], or NULL
   int64_t groups, rows, row_stride, act_dim, ld;
   float sigma, noise_clip;
-  const struct PolicyAction *next;  // as Pack's
+  const struct PolicyAction *next;  // as in Pack
 } PolicyAction;
 
 // y_k = √d_k · x_k/‖x_k‖ for each block k of the row
@@ -170,7 +173,7 @@ typedef struct {
 
 // ------------------------------- draws -----------------------------------------------------------
 
-// keyed by (seeds[r], stream, *step): element i of replica r is draw i
+// Standard normals with the key (seeds[r], stream, *step): element i of replica r is draw i.
 typedef struct {
   float *out;  // [R, count]
   const uint64_t *seeds;
@@ -179,8 +182,8 @@ typedef struct {
   int64_t replicas, count;
 } Draw;
 
-// out[r, i, :] = in[r·in_stride + k, :], k drawn in [0, below) and keyed as Draw, so that arrays
-// sampled with one key give the same rows; in_stride 0: one source for all replicas
+// out[r, i, :] = in[r·in_stride + k, :] with k drawn in [0, below), with a key as in Draw. Arrays
+// sampled with the same key give the same rows. in_stride 0: all replicas share one source
 typedef struct SampleRows {
   float *out;  // [R, rows, cols]
   const float *in;
@@ -188,14 +191,15 @@ typedef struct SampleRows {
   const int64_t *step;
   uint32_t stream;
   int64_t replicas, rows, cols, below, in_stride;
-  const struct SampleRows *next;  // as Pack's
+  const struct SampleRows *next;  // as in Pack
 } SampleRows;
 
-// z[r, j] for row j in group i = j / (rows/draws): √d·v/‖v‖, with v one of the states for a share
-// `mix` of the groups, else normal. Keyed as Draw by seeds and step, in the streams of z.
+// z[r, j] = √d·v/‖v‖ for row j of group i = j / (rows/draws). A group's v is, with probability
+// `mix`, the B of a random state, otherwise a normal vector. The key is as in Draw, with the
+// streams of z.
 typedef struct {
   float *z;             // [R, rows, d]
-  const float *states;  // [R, state_rows, d]: B of some states; NULL: none
+  const float *states;  // [R, state_rows, d]: B of some states, or NULL
   const uint64_t *seeds;
   const int64_t *step;
   int64_t replicas, rows, draws, d, state_rows;
@@ -218,9 +222,9 @@ typedef struct {
 } NormalizeZ;
 
 // ------------------------------- losses ----------------------------------------------------------
-// Each writes one float a replica: loss[r·loss_stride].
+// Each loss writes one float per replica: loss[r·loss_stride].
 
-// out[g, i] = a[g, i]·z[g / members, i mod z_rows], dot products of rows
+// dot products of rows: out[g, i] = a[g, i]·z[g / members, i mod z_rows]
 typedef struct {
   float *out;      // [R·members, N]
   const float *a;  // [R·members, row_stride, d]
@@ -237,7 +241,7 @@ typedef struct {
 } MeanMembers;
 
 // ½·mean_{j≠k} (M_jk − γ_j·T_jk)² − mean_j M_jj, summed over members and averaged over the I
-// groups; M becomes the loss's gradient by M. T_jk is the min over its members.
+// groups. M is overwritten by the gradient with respect to M. T_jk is the min over its members.
 typedef struct {
   float *m;               // [R, M, I, J, J]
   const float *t;         // [R, t_members, I, J, J]
@@ -249,8 +253,8 @@ typedef struct {
   int64_t replicas, members, t_members, groups, rows;  // groups I, rows J
 } FbLoss;
 
-// ½·mean_{j≠k} C_jk² − mean_j C_jj with C = B·Bᵀ; C becomes scale times the gradient by C, made
-// symmetric: dB = C·B is the whole gradient
+// ½·mean_{j≠k} C_jk² − mean_j C_jj with C = B·Bᵀ. C is overwritten by scale times the symmetrized
+// gradient with respect to C, so that dB = C·B.
 typedef struct {
   float *c;  // [R, I, J, J]
   float scale;
@@ -260,10 +264,10 @@ typedef struct {
   int64_t replicas, groups, rows;
 } OrthoLoss;
 
-// weights of advantage-weighted regression over each replica's batch:
-// A = mean_m (or Σ_m) q − base_m q_pi, w = softmax(min(A/β, clip)), iwis: w/max(1−w, 1e-6) scaled
-// to sum 1. ess > 0: w = softmax(A/β) with the β that makes the effective sample size 1/Σw² that
-// share of the rows
+// Weights of advantage-weighted regression over each replica's batch:
+// A = mean_m (or Σ_m) q − base_m q_pi, w = softmax(min(A/β, clip)); with iwis, w/max(1−w, 1e-6)
+// scaled to sum 1. If ess > 0, w = softmax(A/β) with the β for which the effective sample size
+// 1/Σw² is ess times the number of rows.
 typedef struct {
   float *w;               // [R, N]
   const float *q, *q_pi;  // [R, M, q_stride], N rows used
@@ -273,11 +277,11 @@ typedef struct {
   int sum_members, mean_base, iwis;
 } AwWeights;
 
-// 1/β is found by halving an interval of its logarithm, around a mean exponent of -1
+// 1/β is found by bisection of its logarithm, starting from the 1/β with a mean exponent of -1
 #define ESS_HALVINGS 20
-#define ESS_RANGE 10.0f  // powers of two up and down
+#define ESS_RANGE 10.0f  // the interval is 2^-10 … 2^10 times that start
 
-// Σ_j w_j·‖a_j − mu_j‖²/(2σ²); dx: gradient by the input of mu = tanh(x)
+// Σ_j w_j·‖a_j − mu_j‖²/(2σ²); dx is the gradient with respect to x, where mu = tanh(x)
 typedef struct {
   float *dx;  // [R, N, act]
   const float *w, *act, *mu;
@@ -287,7 +291,7 @@ typedef struct {
   float sigma;
 } AwLoss;
 
-// −mean_j min_m q_pi; df[r, m, j] = −z_j/N for the member of the min, 0 for the others
+// −mean_j min_m q_pi; df[r, m, j] = −z_j/N for the member with the minimum, 0 for the others
 typedef struct {
   float *df;          // [R, M, df_stride, d]
   const float *q_pi;  // [R, M, q_stride]
@@ -297,7 +301,8 @@ typedef struct {
   int64_t replicas, members, rows, q_stride, df_stride, d;
 } Td3Loss;
 
-// dx[r, j] = (1 − mu²)·Σ_m dxa[r, m, j, obs …]: from F's first input back to the policy's output
+// dx[r, j] = (1 − mu²)·Σ_m dxa[r, m, j, obs …]: the gradient from F's first input back to the
+// policy's output
 typedef struct {
   float *dx;        // [R, N, act]
   const void *dxa;  // T [R, copies, row_stride, ld]
@@ -305,7 +310,7 @@ typedef struct {
   int64_t replicas, copies, rows, row_stride, ld, obs_dim, act_dim, mu_stride;
 } Td3ActionGrad;
 
-// mean_j ‖φ(s_j) − φ(s'_j)‖² with phi [R, 2N, d]: rows s, then rows s'
+// mean_j ‖φ(s_j) − φ(s'_j)‖² with phi [R, 2N, d]: N rows of s, then N rows of s'
 typedef struct {
   float *dphi;
   const float *phi;
@@ -315,7 +320,8 @@ typedef struct {
   int64_t replicas, rows, d;
 } LapLoss;
 
-// Σ_m ½·mean_j (q_mj − φ(s'_j)·z − γ_j·q'_j)², q' the mean or min over members; dpsi = residual·z/N
+// Σ_m ½·mean_j (q_mj − φ(s'_j)·z − γ_j·q'_j)², where q' is the mean or min over members;
+// dpsi = residual·z/N
 typedef struct {
   float *dpsi;                // [R, M, dpsi_stride, d]
   const float *q;             // [R, M, q_stride]
@@ -331,8 +337,8 @@ typedef struct {
 
 // ------------------------------- parameters ------------------------------------------------------
 
-// Adam, then target += tau·(param − target). The copies (T) receive the new values. *step counts
-// from 0 at the first update. Where the mask is 0 the gradient counts as 0, and the copies become 0.
+// Adam, then target += tau·(param − target). The copies (T) receive the new values. *step is 0 at
+// the first update. Where the mask is 0, the gradient is taken as 0 and the copies become 0.
 typedef struct {
   float *param, *m, *v;
   const void *grad;          // T
@@ -354,17 +360,17 @@ typedef struct {
 
 // ------------------------------- acting ----------------------------------------------------------
 
-// out[k, i] = clip(mu_i + σ·normal, ±1), sample k of row i: draw ((first_row + i)·samples + k)·act
-// + j of (seed, STREAM_ES, step)
+// Sample k of row i: out[k, i] = clip(mu_i + σ·normal, ±1). Its element j is draw
+// ((first_row + i)·samples + k)·act + j of (seed, STREAM_ES, step).
 typedef struct {
   float *out;  // [samples, rows, act]
   const float *mu;
   uint64_t seed, step;
-  int64_t rows, samples, act_dim, first_row;  // first_row: number of row 0 in the whole call
+  int64_t rows, samples, act_dim, first_row;  // first_row: index of row 0 in the whole call
   float sigma;
 } EsSample;
 
-// act[i] = candidates[k, i] with the k of the largest mean_m q[m, k, i]; the first of equals
+// act[i] = candidates[k, i] with the k that maximizes mean_m q[m, k, i]; ties: the first k
 typedef struct {
   float *act;
   const float *candidates;  // [samples, rows, act]
@@ -372,7 +378,7 @@ typedef struct {
   int64_t rows, samples, act_dim, members, q_stride;
 } EsPick;
 
-// out[j] += Σ_i w_i·x[i, j], in double, in an order that does not depend on the machine's size
+// out[j] += Σ_i w_i·x[i, j] in double; the order does not depend on the number of threads
 typedef struct {
   double *out;     // [cols], accumulated
   const float *w;  // [rows]
@@ -382,14 +388,14 @@ typedef struct {
 
 // ------------------------------- exploring -------------------------------------------------------
 
-// a batch of n-step transitions from a ring of time slots, a row of it being obs, act, reward,
-// discount, next_obs, last: R = Σ_k γᵏ·r_k and the discount γᵏ⁺¹ of next_obs, over at most nstep
-// rows of one episode, none newer than the newest. Row i of replica r: draw i of
-// (seeds[r], stream, *step)
+// Samples a batch of n-step transitions from a ring buffer of time slots, whose rows are obs, act,
+// reward, discount, next_obs, last. A transition spans at most nstep rows, ends with its episode or
+// at the newest row, and has the reward Σ_k γᵏ·r_k and the discount γᵏ⁺¹ of its next_obs. Row i of
+// replica r is draw i of (seeds[r], stream, *step).
 typedef struct {
   float *obs, *act, *reward, *discount, *next_obs;  // [R, N, ·]
   const float *ring;                                // [capacity, R, envs, row]
-  const int64_t *slots;                             // written so far: it may have gone round
+  const int64_t *slots;                             // written so far, possibly > capacity
   const uint64_t *seeds;
   const int64_t *step;
   uint32_t stream;
@@ -397,37 +403,37 @@ typedef struct {
   float gamma;
 } ReplaySample;
 
-// the ring's row of a draw: order 0 is the oldest slot
+// the row of the ring that a draw refers to; order 0 is the oldest slot
 OPS_INLINE int64_t replay_row(int64_t order, int64_t env, int64_t replica, int64_t slots,
                               int64_t capacity, int64_t replicas, int64_t envs) {
   int64_t slot = slots > capacity ? (slots + order) % capacity : order;
   return (slot * replicas + replica) * envs + env;
 }
 
-// stats take in the batch, which is as many as each of the *step before it; then
-// out = clip((in − mean)/√(variance + 1e-5), ±clip)
+// Updates stats with the batch, where each of the *step batches before it had as many rows; then
+// out = clip((in − mean)/√(variance + 1e-5), ±clip).
 typedef struct {
   float *out;           // may be in
   const float *in;      // [R, rows, cols]
   float *stats;         // [R, 2, cols]: mean, variance
-  const int64_t *step;  // NULL: stats stay as they are
+  const int64_t *step;  // NULL: do not update stats
   int64_t replicas, rows, cols;
   float clip;
 } RunningNorm;
 
-// how wrong the predictor is: error_i = mean_j (f − g)², loss its mean, df its gradient;
-// bonus_i = error_i/(the running standard deviation of errors + 1e-8), and its mean
+// RND: error_i = mean_j (f − g)² of the predictor f and the target g; loss is its mean and df the
+// gradient; bonus_i = error_i/(running standard deviation of the errors + 1e-8), and its mean
 typedef struct {
   float *df, *bonus;   // [R, rows, cols], [R, rows]
   const float *f, *g;  // [R, rows, cols]
-  float *stats;        // [R, 2], as RunningNorm's
+  float *stats;        // [R, 2], as in RunningNorm
   const int64_t *step;
   float *loss, *mean_bonus;
   int64_t loss_stride;
   int64_t replicas, rows, cols;
 } RndBonus;
 
-// ------------------------------- the machine -----------------------------------------------------
+// ------------------------------- the device ------------------------------------------------------
 
 typedef struct Ops Ops;
 typedef struct OpsGraph OpsGraph;
@@ -436,27 +442,27 @@ struct Ops {
   const char *name;   // "cpu", "cuda:0 NVIDIA H200"
   Type type;          // T
   int64_t flops;      // floating-point operations of the products run so far
-  int products_only;  // a GPU's record() leaves out all but products: what they alone take
+  int products_only;  // benchmarks: a GPU's record() skips every operation but products
 
-  // memory; upload and download are complete when they return
+  // Memory. upload and download are complete when they return.
   int (*alloc)(Ops *ops, void **memory, size_t bytes);  // zeroed
   void (*release)(Ops *ops, void *memory);
   int (*upload)(Ops *ops, void *to, const void *from, size_t bytes);
   int (*download)(Ops *ops, void *to, const void *from, size_t bytes);
   void (*copy)(Ops *ops, void *to, const void *from, size_t bytes);
   void (*zero)(Ops *ops, void *to, size_t bytes);
-  int (*sync)(Ops *ops);  // reports errors of everything before it
+  int (*sync)(Ops *ops);  // waits, and returns the first error since the last sync
   void (*close)(Ops *ops);
 
-  // side by side: operations after lane(i) belong to lane i (0 … 7); lane 0 is the main line.
-  // fork(i): lane i waits for what the present lane has so far; join(i): the present lane waits for
-  // lane i. Where lanes compete, the lower go first. What a recorded body leaves unjoined runs on
-  // beside the body's next replay; elsewhere every lane is joined in the end.
+  // Lanes run side by side. After lane(i), operations go to lane i (0 … 7); lane 0 is the main lane.
+  // fork(i): lane i waits for everything that the current lane has so far. join(i): the current lane
+  // waits for lane i. Lower lanes have priority. A recorded body may leave a lane unjoined: that lane
+  // then overlaps with the next replay. Outside of recordings, join every lane in the end.
   void (*lane)(Ops *ops, int lane);
   void (*fork)(Ops *ops, int lane);
   void (*join)(Ops *ops, int lane);
 
-  // record what body() calls and replay it; the CPU calls body() again
+  // Records the operations that body() calls, and replays them; the CPU calls body() again.
   int (*record)(Ops *ops, OpsGraph **graph, void (*body)(void *context), void *context);
   int (*replay)(Ops *ops, OpsGraph *graph, int64_t times);
   void (*forget)(Ops *ops, OpsGraph *graph);
@@ -503,7 +509,8 @@ struct Ops {
   void (*rnd_bonus)(Ops *ops, const RndBonus *x);
 };
 
-// device: "cpu", "cuda", "cuda:1" or "auto" (a GPU where one answers); threads: CPU's, 0 all cores
+// device: "cpu", "cuda", "cuda:1" or "auto" (a GPU if there is one, else the CPU); threads: of the
+// CPU, 0: one per core
 int ops_open(Ops **ops, const char *device, Precision precision, int threads);
 
 int ops_open_cpu(Ops **ops, Type type, int threads);

@@ -191,7 +191,7 @@ def test_a_killed_collector_loses_the_last_seconds_only(tmp_path):
     (["walker", "--task", "stnad"], "did you mean the task stand?"),
     (["walker", "--with", "magic"], "with is \"magic\""),
     (["walker", "--envs", "0"], "envs is 0"),
-    (["walker", "--device", "tpu"], "device 'tpu' is not auto, cpu, cuda or cuda:n"),
+    (["walker", "--device", "tpu"], "device is 'tpu', but must be auto, cpu, cuda or cuda:N"),
     (["walker", "--task", "1e39"], 'the reward of "1e39" is 1e+39, which a float32 cannot hold'),
     (["walker", "--with", "td3", "--task", "-1e39", "--device", "cpu"], 'of "-1e39" is -1e+39'),
     (["walker", "--with", "policy"], "name the policy"),

@@ -54,8 +54,8 @@ def test_a_driver_without_a_gpu(tmp_path):
 
 
 @pytest.mark.parametrize("plugin, part", [
-    ("missing.so", "the CUDA plugin does not load"),
-    ("libother.so", "is no plugin of bfm"),
+    ("missing.so", "cannot load the CUDA plugin"),
+    ("libother.so", "is not a plugin of bfm"),
 ])
 def test_a_plugin_that_is_none(plugin, part, tmp_path):
   compile_c(tmp_path / "libother.so", "int x;", "-shared", "-fPIC")
@@ -75,13 +75,13 @@ def test_a_plugin_that_is_cut(tmp_path):
   plugin = compile_c(tmp_path / "libcut.so", "int x[9999] = {1};", "-shared", "-fPIC")
   whole = plugin.read_bytes()
   env = with_driver(tmp_path, 1, BFM_CUDA_PLUGIN=str(plugin))
-  assert "is no plugin of bfm" in refused(*ASK, env=env)
+  assert "is not a plugin of bfm" in refused(*ASK, env=env)
   for size in (len(whole) - 1, len(whole) // 2, 4096, 64):
     plugin.write_bytes(whole[:size])
-    words = f"libcut.so is cut: {size} of {len(whole)} bytes are there"
+    words = f"libcut.so is truncated: it has {size} of {len(whole)} bytes"
     assert words in refused(*ASK, env=env) and words in refused(*ASK[:-1], "auto", env=env)
   plugin.write_bytes(whole[:63])
-  assert "the CUDA plugin does not load" in refused(*ASK, env=env)
+  assert "cannot load the CUDA plugin" in refused(*ASK, env=env)
 
 
 def test_the_plugin_lies_beside_the_program(tmp_path):
@@ -94,7 +94,7 @@ def test_the_plugin_lies_beside_the_program(tmp_path):
 
 @pytest.mark.skipif(not PLUGIN.exists(), reason="the CUDA plugin is not built")
 def test_a_driver_too_old(tmp_path):
-  assert "the NVIDIA driver serves CUDA 11.2" in refused(*ASK, env=with_driver(tmp_path, 1))
+  assert "the NVIDIA driver supports CUDA 11.2" in refused(*ASK, env=with_driver(tmp_path, 1))
 
 
 @pytest.mark.skipif(not PLUGIN.exists(), reason="the CUDA plugin is not built")
