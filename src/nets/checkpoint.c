@@ -1,5 +1,5 @@
-// Tensors on their way between a device and a file. A file's values are gathered on the host, where
-// they may become half as many bytes, and are written in one go.
+// Tensors between a device and a file. All values of a file are first copied to the host, where they
+// may be converted to half the bytes, and then written at once.
 
 #include "nets/checkpoint.h"
 
@@ -9,7 +9,7 @@
 #include "core/bf16.h"
 #include "core/number.h"
 
-// a network's tensor, with a leading axis of this length unless it is 0
+// appends a tensor of a network, with a leading axis of this length unless it is 0
 static void add(Entry *entries, int *count, int64_t axis, const char *prefix, const NetTensor *t,
                 float *at) {
   Entry *e = &entries[(*count)++];
@@ -33,7 +33,7 @@ void checkpoint_add_state(Entry *entries, int *count, const Params *p) {
     const Param *t = &p->tensors[i];
     add(entries, count, p->replicas, "", &t->tensor, t->at);
     if (t->target || t->net < 0 || p->net[t->net].frozen) continue;
-    int64_t at = t->at - p->value;  // the moments lie as the parameters do
+    int64_t at = t->at - p->value;  // the moments have the same layout as the parameters
     add(entries, count, p->replicas, "adam_m.", &t->tensor, p->adam_m + at);
     add(entries, count, p->replicas, "adam_v.", &t->tensor, p->adam_v + at);
   }
@@ -41,7 +41,7 @@ void checkpoint_add_state(Entry *entries, int *count, const Params *p) {
 
 // ------------------------------- writing ---------------------------------------------------------
 
-// float32 to bfloat16, float64 to float32, in place
+// converts float32 to bfloat16 and float64 to float32, in place
 static void narrow(Tensor *t, void *values) {
   int64_t count = tensor_count(t);
   if (t->type == TENSOR_F64) {
@@ -61,10 +61,11 @@ static void narrow(Tensor *t, void *values) {
   t->type = t->type == TENSOR_F64 ? TENSOR_F32 : TENSOR_BF16;
 }
 
-// room for a tensor's values on their way, so that the next one is aligned
-static size_t room(const Tensor *t) { return (tensor_bytes(t) + 7) / 8 * 8; }
+// the bytes of a tensor, rounded up so that the next one is aligned
+static size_t aligned_bytes(const Tensor *t) { return (tensor_bytes(t) + 7) / 8 * 8; }
 
-// bring an entry's values to the host; those that no file is read with are not written either
+// Copies an entry's values to the host. Values that are not finite are an error, because no reader
+// would accept the file.
 static int stage(Ops *ops, const Entry *e, int half, void *to, Tensor *out) {
   *out = e->tensor;
   out->data = to;
@@ -74,7 +75,7 @@ static int stage(Ops *ops, const Entry *e, int half, void *to, Tensor *out) {
   } else {
     memcpy(to, e->tensor.data, tensor_bytes(out));
   }
-  int is_obs = !e->at && out->type == TENSOR_F32;  // as it is: B was trained on float32
+  int is_obs = !e->at && out->type == TENSOR_F32;  // stays float32, on which B was trained
   if (half && !is_obs) narrow(out, to);
   return BFM_OK;
 }
@@ -97,16 +98,16 @@ static int write_tensors(const Head *head, const char *json, const Tensor *tenso
 
 int checkpoint_write(Ops *ops, const Head *head, const Entry *entries, int count, int half,
                      const char *path) {
-  TRY(options_set(head->table, head->config, "threads", "0"));  // they decide no bit
+  TRY(options_set(head->table, head->config, "threads", "0"));  // it does not change any result
   size_t size = 0;
-  for (int i = 0; i < count; i++) size += room(&entries[i].tensor);
+  for (int i = 0; i < count; i++) size += aligned_bytes(&entries[i].tensor);
   char *host = malloc(size), *json = options_to_json(head->table, head->config), *to = host;
   Tensor *tensors = malloc(count * sizeof *tensors);
   int status = BFM_OK;
   if (!json || !host || !tensors) status = bfm_fail(BFM_NO_MEMORY, "out of memory for %s", path);
   for (int i = 0; i < count && !status; i++) {
     status = stage(ops, &entries[i], half, to, &tensors[i]);
-    to += room(&entries[i].tensor);
+    to += aligned_bytes(&entries[i].tensor);
   }
   if (!status) status = write_tensors(head, json, tensors, count, path);
   free(json);
@@ -117,7 +118,8 @@ int checkpoint_write(Ops *ops, const Head *head, const Entry *entries, int count
 
 // ------------------------------- reading ---------------------------------------------------------
 
-// a tensor's values as float32, into a malloc'ed array unless it has them; finite ones only
+// The values of a tensor as float32, in a new array *made if they must be converted. Fails if a value
+// is not finite.
 static int read_floats(const Tensor *t, float **made, const float **values) {
   int64_t count = tensor_count(t);
   *made = NULL;
@@ -138,7 +140,7 @@ static int read_entry(Ops *ops, const SafeTensors *file, const Entry *e, int hal
   for (int i = 0; same && i < t->dims; i++) same = t->shape[i] == want->shape[i];
   if (!same) {
     return bfm_fail(BFM_BAD_FILE,
-                    "tensor \"%s\" has another shape or type than its configuration says",
+                    "tensor \"%s\" has another shape or type than the configuration implies",
                     want->name);
   }
   float *made;
@@ -149,8 +151,8 @@ static int read_entry(Ops *ops, const SafeTensors *file, const Entry *e, int hal
   return status;
 }
 
-// a layer of a network that the configuration does not have would be left out of it; tensors of no
-// network are for others to read
+// Tensors of a layer that the configuration does not have are an error, because they would otherwise
+// be ignored. Tensors that belong to no network are left to other readers.
 static int check_known(const SafeTensors *file, const Entry *entries, int count) {
   for (int i = 0; i < safetensors_count(file); i++) {
     const char *name = safetensors_at(file, i)->name;
@@ -161,7 +163,7 @@ static int check_known(const SafeTensors *file, const Entry *entries, int count)
       known = !strcmp(name, entries[j].tensor.name);
     }
     if (of_ours && !known) {
-      return bfm_fail(BFM_BAD_FILE, "tensor \"%s\" is not one of its configuration", name);
+      return bfm_fail(BFM_BAD_FILE, "tensor \"%s\" does not belong to the configuration", name);
     }
   }
   return BFM_OK;

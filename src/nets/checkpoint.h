@@ -1,5 +1,5 @@
-// What models, policies and training states have in common as files: tensors that are on a device,
-// and a configuration, counts and names in the metadata.
+// The common part of models, policies and training states as files: tensors that lie on a device,
+// and metadata with a configuration, counts and names.
 
 #ifndef BFM_NETS_CHECKPOINT_H
 #define BFM_NETS_CHECKPOINT_H
@@ -8,48 +8,48 @@
 #include "data/safetensors.h"
 #include "nets/params.h"
 
-// one tensor of a file and where its values are
+// one tensor of a file, and where its values are
 typedef struct {
   Tensor tensor;
-  float *at;  // on the device; NULL: tensor.data has them
+  float *at;  // the values on the device; NULL: they are in tensor.data
   Padding padding;
 } Entry;
 
-#define CHECKPOINT_ENTRIES (3 * PARAMS_TENSORS + 8)  // room for what any file holds
+#define CHECKPOINT_ENTRIES (3 * PARAMS_TENSORS + 8)  // at least the tensors of any file
 
-// append the tensors of one replica: those of the networks in the bit mask `nets` and the owner's
+// appends the tensors of one replica: of the networks in the bit mask `nets`, and the owner's
 void checkpoint_add_replica(Entry *entries, int *count, const Params *params, int replica,
                             unsigned nets);
-// append all tensors of all replicas, their targets and Adam's moments; the first axis is the
-// replica
+// Appends all tensors of all replicas, their targets and Adam's moments. The first axis of each is
+// the replica.
 void checkpoint_add_state(Entry *entries, int *count, const Params *params);
 
-// the metadata; its version is this library's
+// the metadata, beside the version of the library
 typedef struct {
-  const char *kind;  // under "bfm"
+  const char *kind;  // the value of the key "bfm"
   const Option *table;
-  void *config;            // its threads are not written
+  void *config;            // written with threads 0
   const char *env, *task;  // or NULL
   struct {
     const char *name;
     int64_t value;
-  } counts[6];  // up to the first without a name
+  } counts[6];  // ends at the first without a name
 } Head;
 
-// half: float32 on the device as bfloat16, float64 as float32
+// half: write float32 values of the device as bfloat16, and float64 values as float32
 int checkpoint_write(Ops *ops, const Head *head, const Entry *entries, int count, int half,
                      const char *path);
 
-// to the device, where all are there in their shapes and finite, and no others of their networks;
-// half: bfloat16 is as good
+// Uploads all entries. Fails if the file lacks one, has another shape or a value that is not finite,
+// or has further tensors of the same networks. half: accept bfloat16 too
 int checkpoint_read(Ops *ops, const SafeTensors *file, const Entry *entries, int count, int half);
 
-// a number of the metadata, least … most
+// a whole number of the metadata, which must be in least … most
 int checkpoint_count(const SafeTensors *file, const char *name, int64_t least, int64_t most,
                      int64_t *out);
 
-// the configuration of the metadata but for the machine it was made on, then what is given (JSON,
-// or NULL)
+// Reads the configuration in the metadata, sets device and threads to their defaults, then applies
+// the options in `given` (JSON, or NULL).
 int checkpoint_config(const SafeTensors *file, const Option *table, void *config,
                       const char *given);
 

@@ -14,9 +14,9 @@ enum { DEVICE_AUTO, DEVICE_F32, DEVICE_TF32, DEVICE_BF16 };
 // precision: a value above; auto means `best` on a GPU, f32 on a CPU
 int device_open(Ops **ops, const char *device, int precision, Precision best, int64_t threads);
 
-int device_is_cpu(const Ops *ops);  // its memory is the program's own
+int device_is_cpu(const Ops *ops);  // if so, its memory is the process's own
 
-// one allocation for all buffers of a layout function, which runs twice: to count, then to place
+// one allocation for all buffers of a layout function, which runs twice (core/arena.h)
 int device_allocate(Ops *ops, void (*layout)(void *, Arena *), void *owner, void **memory);
 
 int device_upload_ones(Ops *ops, float *to, int64_t count);

@@ -1,4 +1,4 @@
-// Initial parameters: orthogonal weights, zero biases, layer norms of one; and the masks of B.
+// Initial parameters: orthogonal weights, zero biases, layer norm gains of 1. Also the masks of B.
 
 #include <math.h>
 #include <stdlib.h>
@@ -25,7 +25,7 @@ static double dot(const float *x, const float *y, int64_t n) {
 
 #define PANEL 64
 
-// one panel of rows made orthonormal among themselves
+// makes the rows of one panel orthonormal among themselves
 static void orthonormalize_panel(float *v, int64_t count, int64_t n) {
   for (int64_t i = 0; i < count; i++) {
     float *row = v + i * n;
@@ -41,8 +41,9 @@ static void orthonormalize_panel(float *v, int64_t count, int64_t n) {
   }
 }
 
-// Gram-Schmidt on the rows of v [count, n], count ≤ n, a panel at a time; done twice, which is
-// enough for float32. along: [PANEL, count]
+// Gram-Schmidt on the rows of v [count, n], count ≤ n, one panel of rows at a time, so that most of
+// the work is matrix products. Each panel is done twice, which is enough for float32.
+// along: scratch, [PANEL, count]
 static void orthonormalize(float *v, int64_t count, int64_t n, float *along) {
   for (int64_t i = 0; i < count; i += PANEL) {
     float *panel = v + i * n;
@@ -57,8 +58,7 @@ static void orthonormalize(float *v, int64_t count, int64_t n, float *along) {
   }
 }
 
-// orthonormal rows when out ≤ in, else orthonormal columns.
-// v: room for the weight and for PANEL times its shorter side
+// Orthonormal rows if out ≤ in, else orthonormal columns. v: scratch_size() floats.
 static void orthogonal(const Linear *l, float *weight, uint64_t seed, uint64_t number, float *v) {
   int wide = l->out <= l->in;
   int64_t count = wide ? l->out : l->in, n = wide ? l->in : l->out;
@@ -69,6 +69,7 @@ static void orthogonal(const Linear *l, float *weight, uint64_t seed, uint64_t n
   }
 }
 
+// the weight, and PANEL times its shorter side
 static int64_t scratch_size(const Linear *l) {
   return l->out * l->in + PANEL * (l->out < l->in ? l->out : l->in);
 }
@@ -121,7 +122,8 @@ int net_init(const Net *net, const uint64_t *seeds, uint64_t number, float *valu
 
 static int64_t block_of(int64_t unit, int64_t n, int64_t K) { return unit * K / n; }
 
-// the last `masked` inputs are in blocks; strict: block i sees j < i, else j ≤ i
+// The last `masked` inputs are in blocks. Block i of the outputs sees blocks j < i if strict, else
+// j ≤ i.
 static void mask_linear(const Net *net, const Linear *l, int64_t masked, int strict,
                         uint8_t *mask) {
   int64_t free_inputs = l->in - masked, K = net->blocks;

@@ -1,11 +1,11 @@
-// The network: layout, forward, backward. A product with a weight [out, in] is y = x·Wᵀ; with
-// blocks, only the units of the blocks asked for are computed, from the inputs they may see.
+// The network: layout, forward, backward. A layer with the weight W [out, in] computes y = x·Wᵀ + b.
+// With blocks, it computes only the units of the requested blocks, from the inputs they may see.
 
 #include "nets/net.h"
 
 // ------------------------------- layout ----------------------------------------------------------
 
-// in and out, stored as ld and rows
+// reserves the parameters of a layer: weight [out, in] stored as [rows, ld], bias [out] as [rows]
 static void place(const Net *net, Linear *l, int64_t in, int64_t ld, int64_t out, int64_t rows,
                   int members, int64_t *at) {
   *l = (Linear){.in = in, .out = out, .ld = ld, .rows = rows, .members = members};
@@ -21,7 +21,7 @@ static void place_norm(const Net *net, LayerNorm *norm, int64_t width, int64_t *
   *at = norm->shift + net->replicas * net->body * width;
 }
 
-// of what layer i of the trunk sees
+// width of the input of layer i of the trunk
 static int64_t trunk_width(const Net *net, int i) {
   return i ? net->hidden : net_branches(net) * net->feat;
 }
@@ -103,7 +103,7 @@ static int64_t first_group(const Run *run, const Linear *l) {
   return (int64_t)run->pass.replica * l->members;
 }
 
-// what follows goes beside the pass, after what it has so far
+// The following operations run on the side lane, after everything that the pass has so far.
 static void side_begin(const Run *run) {
   if (!run->pass.side) return;
   run->ops->fork(run->ops, run->pass.side);
@@ -118,10 +118,10 @@ static void side_join(const Run *run) {
   if (run->pass.side) run->ops->join(run->ops, run->pass.side);
 }
 
-// columns [from, to) of y = x·Wᵀ + b from the first `see` columns of x
+// columns [from, to) of y = x·Wᵀ + b, from the first `inputs` columns of x
 typedef struct {
   const void *x;
-  int64_t ldx, see;
+  int64_t ldx, inputs;
   void *y;
   int64_t ldy, y0;  // y0: first column of this layer's output in y
   int64_t from, to, rows;
@@ -133,7 +133,7 @@ static void linear_forward(const Run *run, const Linear *l, Forward f) {
   Type type = run->ops->type;
   int64_t g0 = first_group(run, l), share = l->members / run->net->body;
   run->ops->gemm(run->ops,
-                 &(Gemm){.m = f.rows, .n = f.to - f.from, .k = f.see, .transpose_b = 1,
+                 &(Gemm){.m = f.rows, .n = f.to - f.from, .k = f.inputs, .transpose_b = 1,
                          .type = type, .type_c = f.type_y, .epilogue = f.epilogue,
                          .a = plus(f.x, at_row(run, f.ldx), type), .lda = f.ldx,
                          .stride_a = run->tape->rows * f.ldx, .share_a = share,
@@ -149,7 +149,7 @@ static void linear_forward(const Run *run, const Linear *l, Forward f) {
                              plus(run->params.work, l->bias + g0 * l->rows + f.from, type)});
 }
 
-// where the gradient of parameter `at` goes, or NULL
+// address of the gradient of parameter `at`; NULL if the pass computes no gradients of parameters
 static void *grad_at(const Run *run, int64_t at) {
   return run->params.grad ? (void *)plus(run->params.grad, at, run->ops->type) : NULL;
 }
@@ -174,7 +174,7 @@ static void *bias_grad(const Run *run, const Linear *l) {
   return grad_at(run, l->bias + first_group(run, l) * l->rows);
 }
 
-// dx = dy·W, columns 0 … n-1 of it, where relu > 0 (relu NULL: everywhere); sums: dx's over rows
+// Columns 0 … n-1 of dx = dy·W, set to 0 where relu ≤ 0 (relu NULL: nowhere). sums: see Gemm.sums
 static void linear_back(const Run *run, const Linear *l, const void *dy, int64_t ldy, int64_t y0,
                         void *dx, int64_t ldx, int64_t n, const void *relu, void *const sums[2]) {
   Type type = run->ops->type;
@@ -193,7 +193,7 @@ static void linear_back(const Run *run, const Linear *l, const void *dy, int64_t
                          .batch = (int64_t)run->tape->replicas * l->members});
 }
 
-// y = f(norm of x), of blocks first … end-1 of K
+// y = f(norm of x), for blocks first … end-1 of K
 static void norm_forward(const Run *run, const LayerNorm *norm, Activation f, void *y,
                          const void *x, float *stats, int64_t rows, int64_t K, int64_t first,
                          int64_t end) {
@@ -208,7 +208,7 @@ static void norm_forward(const Run *run, const LayerNorm *norm, Activation f, vo
                          .first_block = first, .end_block = end});
 }
 
-// in place, from the gradient by y to that by x; sums: x's over rows
+// Turns the gradient with respect to y into that with respect to x, in place. sums: its column sums
 static void norm_backward(const Run *run, const LayerNorm *norm, Activation f, void *dy,
                           const void *x, const float *stats, void *sums, float *scratch,
                           int64_t K) {
@@ -229,7 +229,7 @@ static void norm_backward(const Run *run, const LayerNorm *norm, Activation f, v
 
 // ------------------------------- forward ---------------------------------------------------------
 
-// relu, with a layer norm before it where there is one: what follows the linear layer before x[i]
+// The epilogue of the linear layer before x[i]. If a layer norm follows, x_norm computes the relu.
 static Epilogue x_epilogue(const Net *net, int i) {
   return net->trunk_norm[i].width ? EPILOGUE_BIAS : EPILOGUE_BIAS_RELU;
 }
@@ -251,12 +251,12 @@ static void branch_forward(const Run *run, int b, int64_t rows) {
   int64_t first = masked ? run->pass.first_block : 0, end = masked ? run->pass.end_block : 1;
   int64_t h0 = block_start(first, net->hidden, K), h1 = block_start(end, net->hidden, K);
   int64_t f0 = block_start(first, net->feat, K), f1 = block_start(end, net->feat, K);
-  // a little more than it sees is zero: masked, or padding
-  int64_t see =
+  // rounding up to NET_PAD adds only inputs with zero weights: masked ones or padding
+  int64_t inputs =
       net_padded(masked ? net->in[1] - net->z + block_start(end - 1, net->z, K) : net->in[b]);
 
   linear_forward(run, &net->branch_in[b],
-                 (Forward){.x = tape->in[b], .ldx = tape->ld_in[b], .see = see,
+                 (Forward){.x = tape->in[b], .ldx = tape->ld_in[b], .inputs = inputs,
                            .y = net->plain ? tape->act[b] : tape->pre[b], .ldy = net->hidden,
                            .from = h0, .to = h1, .rows = rows, .type_y = ops->type,
                            .epilogue = net->plain ? EPILOGUE_BIAS_RELU : EPILOGUE_BIAS});
@@ -265,12 +265,12 @@ static void branch_forward(const Run *run, int b, int64_t rows) {
                  K, first, end);
   }
   linear_forward(run, &net->branch_out[b],
-                 (Forward){.x = tape->act[b], .ldx = net->hidden, .see = h1, .y = tape->x_pre[0],
+                 (Forward){.x = tape->act[b], .ldx = net->hidden, .inputs = h1, .y = tape->x_pre[0],
                            .ldy = trunk_width(net, 0), .y0 = b * net->feat, .from = f0, .to = f1,
                            .rows = rows, .type_y = ops->type, .epilogue = x_epilogue(net, 0)});
 }
 
-// branch 1 was computed for the first rows only: the same features for the other parts
+// Branch 1 was computed for the first `rows` rows only: copies its features to the other parts.
 static void repeat_branch(const Run *run, int64_t rows, int64_t repeat) {
   const Net *net = run->net;
   int64_t ld = 2 * net->feat;
@@ -303,24 +303,24 @@ void net_forward(Ops *ops, const Net *net, NetParams params, const Tape *tape, P
   x_norm(&run, 0, pass.rows);
 
   int64_t K = net->blocks;
-  int64_t see = trunk_width(net, 0) - net->feat + block_start(pass.end_block, net->feat, K);
+  int64_t inputs = trunk_width(net, 0) - net->feat + block_start(pass.end_block, net->feat, K);
   int64_t from = block_start(pass.first_block, net->hidden, K);
   int64_t to = block_start(pass.end_block, net->hidden, K);
   for (int i = 0; i < net->layers; i++) {
     linear_forward(&run, &net->trunk[i],
-                   (Forward){.x = tape->x[i], .ldx = trunk_width(net, i), .see = see,
+                   (Forward){.x = tape->x[i], .ldx = trunk_width(net, i), .inputs = inputs,
                              .y = tape->x_pre[i + 1], .ldy = net->hidden, .from = from, .to = to,
                              .rows = pass.rows, .type_y = ops->type,
                              .epilogue = x_epilogue(net, i + 1)});
     x_norm(&run, i + 1, pass.rows);
-    see = to;
+    inputs = to;
   }
   from = block_start(pass.first_block, net->out, K);
   to = pass.end_block == K ? tape->ld_out : block_start(pass.end_block, net->out, K);
   linear_forward(&run, &net->trunk[net->layers],
                  (Forward){.x = tape->x[net->layers], .ldx = trunk_width(net, net->layers),
-                           .see = see, .y = tape->out, .ldy = tape->ld_out, .from = from, .to = to,
-                           .rows = pass.rows, .type_y = F32, .epilogue = EPILOGUE_BIAS});
+                           .inputs = inputs, .y = tape->out, .ldy = tape->ld_out, .from = from,
+                           .to = to, .rows = pass.rows, .type_y = F32, .epilogue = EPILOGUE_BIAS});
 }
 
 // ------------------------------- backward --------------------------------------------------------
@@ -377,8 +377,8 @@ void net_backward_trunk(Ops *ops, const Net *net, NetParams params, const Tape *
       weight_grad(&run, l, dy, ldy, 0, x, ldx);
       side_end(&run);
     }
-    int64_t n = i || params.grad ? ldx : net->feat;  // for the input alone, branch 0 is enough
-    // what dx sums to over rows is the gradient of the biases that x was made with
+    int64_t n = i || params.grad ? ldx : net->feat;  // the gradient by input 0 needs only branch 0
+    // the column sums of dx are the gradient of the biases of the layer before
     void *const sums[2] = {bias_grad(&run, i ? &net->trunk[i - 1] : &net->branch_out[0]),
                            i || !net->in[1] ? NULL : bias_grad(&run, &net->branch_out[1])};
     if (net->trunk_norm[i].width) {

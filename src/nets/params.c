@@ -1,5 +1,5 @@
 // One array for the parameters of all networks of an agent or explorer. Networks start at multiples
-// of 64 floats. Those with targets come first, so that targets are one array too.
+// of 64 floats. Networks with targets come first, so that the targets are one array too.
 
 #include "nets/params.h"
 
@@ -29,8 +29,8 @@ static const void *copy_at(const void *base, int64_t at, size_t size) {
   return (const char *)base + at * (int64_t)size;
 }
 
-// tell the networks where their parameters are
-static void point(Params *p) {
+// sets the networks' pointers to their parameters
+static void set_pointers(Params *p) {
   size_t size = type_size(p->ops->type);
   for (int i = 0; i < p->nets; i++) {
     Net *net = &p->net[i];
@@ -61,14 +61,14 @@ void params_layout(Params *p, Arena *arena) {
     p->masked_target_work = arena_take(arena, p->masked->count * size);
   }
   p->seeds = arena_take(arena, p->replicas * sizeof *p->seeds);
-  if (arena->base) point(p);
+  if (arena->base) set_pointers(p);
 }
 
 void params_training_layout(Params *p, Arena *arena) {
   p->grad = arena_take(arena, p->count * type_size(p->ops->type));
   p->adam_m = floats(arena, p->count);
   p->adam_v = floats(arena, p->count);
-  if (arena->base) point(p);
+  if (arena->base) set_pointers(p);
 }
 
 // ------------------------------- initial values --------------------------------------------------

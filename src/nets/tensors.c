@@ -1,5 +1,5 @@
-// Parameters by their names, and on their way between the device, where a layer's matrices may be
-// padded, and the host and files, where they never are.
+// Parameters by name, and their copies between the device, where a layer's matrices may be padded,
+// and the host and files, where they are not.
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 
 // ------------------------------- names -----------------------------------------------------------
 
-// dims 2: matrices; 1: rows alone
+// appends a tensor; dims 2: matrices, 1: vectors
 static void add_tensor(NetTensor *t, int *n, const char *net, const char *part, const char *kind,
                        int members, int dims, int64_t at, Padding padding) {
   t = &t[(*n)++];
@@ -63,7 +63,7 @@ int net_tensors(const Net *net, const char *name, NetTensor *t) {
 
 static int is_tight(const Padding *p) { return p->stride == p->rows * p->cols; }
 
-// zeroed room for what `count` values are on the device
+// a zeroed buffer for `count` values in the padded layout of the device
 static int padded_room(const Padding *p, int64_t count, float **room, size_t *bytes) {
   *bytes = count / (p->rows * p->cols) * p->stride * sizeof **room;
   *room = calloc(1, *bytes);
@@ -71,7 +71,7 @@ static int padded_room(const Padding *p, int64_t count, float **room, size_t *by
   return bfm_fail(BFM_NO_MEMORY, "out of memory for %ld parameters", (long)count);
 }
 
-// where row i of the host's is on the device
+// offset on the device of row i of the host
 static int64_t row_at(const Padding *p, int64_t i) {
   return i / p->rows * p->stride + i % p->rows * p->ld;
 }
