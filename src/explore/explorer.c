@@ -1,6 +1,6 @@
-// Making explorers, acting, the ring of transitions, and the loops of updates around td3.c. All
-// buffers are laid out once: those of acting with the parameters, those of learning and the ring
-// before the first transition.
+// Creating explorers, acting, the ring buffer of transitions, and the loop of updates around td3.c.
+// Buffers are allocated once: those of acting together with the parameters, those of learning and
+// the ring before the first transition.
 
 #include "explore/explorer.h"
 
@@ -17,37 +17,40 @@
 
 const Option explorer_options[] = {
     {"algo", OPTION_CHOICE, AT(algo), "td3", 0, 0, "td3|rnd",
-     "td3 learns the task's reward, rnd seeks what it has not seen"},
+     "td3 maximizes the task's reward, rnd seeks new states"},
     {"hidden", OPTION_INT, AT(hidden), "0", 0, 4096, NULL,
      "width of the networks; 0: td3 512, rnd 1024"},
     {"batch", OPTION_INT, AT(batch), "0", 0, 65536, NULL,
-     "transitions an update; 0: td3 512, rnd 1024"},
-    {"nstep", OPTION_INT, AT(nstep), "3", 1, 100, NULL, "steps of the returns learned from"},
+     "transitions per update; 0: td3 512, rnd 1024"},
+    {"nstep", OPTION_INT, AT(nstep), "3", 1, 100, NULL, "steps of the n-step returns"},
     {"gamma", OPTION_REAL, AT(gamma), "0.99", 0, 1, NULL, "discount"},
     {"lr", OPTION_REAL, AT(lr), "0", 0, 10, NULL, "Adam's learning rate; 0: td3 3e-4, rnd 1e-4"},
-    {"tau", OPTION_REAL, AT(tau), "0.01", 0, 1, NULL, "share of the new in the targets"},
-    {"critics", OPTION_INT, AT(critics), "2", 1, 8, NULL, "critics whose minimum is the target"},
+    {"tau", OPTION_REAL, AT(tau), "0.01", 0, 1, NULL, "step of the targets towards the networks"},
+    {"critics", OPTION_INT, AT(critics), "2", 1, 8, NULL,
+     "number of critics; the target is their minimum"},
     {"delay", OPTION_INT, AT(delay), "0", 0, 100, NULL,
-     "updates of the critics for one of policy and targets; 0: td3 2, rnd 1"},
-    {"sigma", OPTION_REAL, AT(sigma), "0.2", 0, 10, NULL, "noise of the actions taken"},
+     "updates of the critics per update of policy and targets; 0: td3 2, rnd 1"},
+    {"sigma", OPTION_REAL, AT(sigma), "0.2", 0, 10, NULL,
+     "standard deviation of the noise on actions"},
     {"target-sigma", OPTION_REAL, AT(target_sigma), "0.2", 0, 10, NULL,
-     "noise of the actions in the targets"},
+     "standard deviation of the noise on the targets' actions"},
     {"noise-clip", OPTION_REAL, AT(noise_clip), "0", 0, 10, NULL,
-     "largest noise in the targets; 0: td3 0.5, rnd 0.3"},
+     "largest noise on the targets' actions; 0: td3 0.5, rnd 0.3"},
     {"random-steps", OPTION_INT, AT(random_steps), "5000", 0, 1e12, NULL,
-     "uniform actions at first, of each task"},
+     "uniformly random actions at the start, for each task"},
     {"replay", OPTION_INT, AT(replay), "1M", 1, 1e10, NULL,
-     "transitions of each task kept to learn from"},
+     "size of each task's replay buffer, in transitions"},
     {"obs-norm", OPTION_CHOICE, AT(obs_norm), "auto", 0, 0, CHOICES,
-     "observations by mean and deviation of those learned from; auto: td3 on, rnd off"},
+     "normalize observations by running statistics; auto: td3 on, rnd off"},
     {"policy-norm", OPTION_CHOICE, AT(policy_norm), "auto", 0, 0, CHOICES,
-     "layer norm before the policy's last layer too; auto: td3 on, rnd off"},
-    {"rnd-dim", OPTION_INT, AT(rnd_dim), "512", 1, 4096, NULL, "outputs of rnd's random network"},
-    {"device", OPTION_TEXT, AT(device), "auto", 0, 0, NULL, "auto, cpu, cuda or cuda:n"},
+     "also a layer norm before the policy's last layer; auto: td3 on, rnd off"},
+    {"rnd-dim", OPTION_INT, AT(rnd_dim), "512", 1, 4096, NULL,
+     "number of outputs of rnd's random network"},
+    {"device", OPTION_TEXT, AT(device), "auto", 0, 0, NULL, "auto, cpu, cuda or cuda:N"},
     {"precision", OPTION_CHOICE, AT(precision), "auto", 0, 0, DEVICE_PRECISIONS,
-     "of the products; auto: on a GPU td3 bf16, rnd tf32, on a CPU f32"},
+     "precision of products; auto: f32 on a CPU, on a GPU bf16 for td3, tf32 for rnd"},
     {"seed", OPTION_INT, AT(seed), "0", 0, INFINITY, NULL, "seed of every random draw"},
-    {"threads", OPTION_INT, AT(threads), "0", 0, 1024, NULL, "CPU threads; 0: one a core"},
+    {"threads", OPTION_INT, AT(threads), "0", 0, 1024, NULL, "CPU threads; 0: one per core"},
     {0},
 };
 
@@ -68,8 +71,8 @@ static void define_networks(bfm_explorer *e) {
   const ExplorerOptions *o = &e->options;
   Net common = {.replicas = e->T, .body = 1, .heads = 1, .blocks = 1, .hidden = o->hidden,
                 .feat = o->hidden};
-  // a policy starts near the middle of its range, as a saturated tanh does not learn; and critics
-  // start near 0, as large values before they have learned would saturate it
+  // The policy starts near the middle of its range, because a saturated tanh does not learn. Critics
+  // start near 0, because large initial values would drive the policy into saturation.
   const float near_zero = 0.1f;
 
   Net *q = &e->net[XNET_Q], *pi = &e->net[XNET_PI];
@@ -94,8 +97,9 @@ static void define_networks(bfm_explorer *e) {
 
 // ------------------------------- memory ----------------------------------------------------------
 
+// even, so that the step behind the observations is aligned to 8 bytes
 static int64_t seen_count(const bfm_explorer *e) {
-  return ((int64_t)e->T * e->E * e->obs_dim + 1) / 2 * 2;  // what follows is aligned to 8 bytes
+  return ((int64_t)e->T * e->E * e->obs_dim + 1) / 2 * 2;
 }
 
 static void parameter_layout(void *explorer, Arena *arena) {
@@ -171,7 +175,7 @@ int explorer_upload_counters(bfm_explorer *e) {
 int explorer_ready(bfm_explorer *e) {
   if (e->only_acts) {
     return bfm_fail(BFM_BAD_ARGUMENT,
-                    "this explorer is the policy of a file: it acts, and does not learn");
+                    "this explorer was loaded from a policy, which can act but not learn");
   }
   if (e->work_memory) return BFM_OK;
   TRY(device_allocate(e->ops, work_layout, e, &e->work_memory));
@@ -181,7 +185,7 @@ int explorer_ready(bfm_explorer *e) {
 
 // ------------------------------- parameters ------------------------------------------------------
 
-// statistics of observations start with mean 0, variance 1
+// sets the statistics of observations to mean 0 and variance 1
 static int start_input_stats(bfm_explorer *e) {
   int64_t count = 2 * e->obs_dim;
   if (!e->input_stats) return BFM_OK;
@@ -194,7 +198,7 @@ static int start_input_stats(bfm_explorer *e) {
   return BFM_OK;
 }
 
-// ------------------------------- making and freeing ----------------------------------------------
+// ------------------------------- creating and freeing --------------------------------------------
 
 static int setup(bfm_explorer *e, int start) {
   Precision best = e->options.algo == EXPLORER_RND ? PRECISION_TF32 : PRECISION_BF16;
@@ -289,7 +293,7 @@ bfm_status bfm_explorer_tensor_info(const bfm_explorer *e, int index, const char
 
 int explorer_check_task(const bfm_explorer *e, int task) {
   if (task >= 0 && task < e->T) return BFM_OK;
-  return bfm_fail(BFM_BAD_ARGUMENT, "task %d of an explorer with %d", task, e->T);
+  return bfm_fail(BFM_BAD_ARGUMENT, "task must be 0 to %d, not %d", e->T - 1, task);
 }
 
 bfm_status bfm_explorer_get_tensor(bfm_explorer *e, int task, const char *name, float *out,
@@ -375,7 +379,7 @@ bfm_status bfm_explorer_add(bfm_explorer *e, const float *rows) {
   return BFM_OK;
 }
 
-// delay updates, the last one with the policy
+// `delay` updates, of which only the last updates the policy
 static void round_body(void *explorer) {
   bfm_explorer *e = explorer;
   explorer_learn(e, 0, e->options.delay, 1);
@@ -390,7 +394,8 @@ bfm_status bfm_explorer_update(bfm_explorer *e, int64_t updates) {
     return bfm_fail(BFM_BAD_ARGUMENT, "updates must be 0 or more, not %ld", (long)updates);
   }
   if (!e->slots) {
-    return bfm_fail(BFM_BAD_ARGUMENT, "no transitions to learn from: bfm_explorer_add first");
+    return bfm_fail(BFM_BAD_ARGUMENT,
+                    "there are no transitions to learn from: call bfm_explorer_add first");
   }
   if (!e->round_graph) TRY(ops->record(ops, &e->round_graph, round_body, e));
   while (updates > 0) {

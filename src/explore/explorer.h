@@ -1,8 +1,8 @@
-// Explorers: the agents that make data, T side by side as the replicas of one job. td3.c is the
-// actor-critic that both kinds are; rnd.c puts a bonus for the unseen in the place of its reward.
-// explorer.c has networks, the ring of transitions and acting, explorer_files.c the files. What to
-// call is bfm_explorer_* of bfm.h; a loop calls act, update, add, and simulates between the last
-// two while the GPU updates.
+// Explorers: the agents that collect data, one per task, with T tasks as the replicas of one job.
+// Both kinds are the actor-critic of td3.c; rnd.c replaces its reward by a bonus for new states.
+// explorer.c has the networks, the ring buffer of transitions and acting; explorer_files.c the
+// files. The interface is bfm_explorer_* of bfm.h. A loop calls act, update and add, and simulates
+// between update and add, while the GPU works.
 
 #ifndef BFM_EXPLORE_EXPLORER_H
 #define BFM_EXPLORE_EXPLORER_H
@@ -26,30 +26,30 @@ typedef struct {
 
 extern const Option explorer_options[];
 
-// bfm_explorer_new with options that have been read; those left to algo are filled in.
-// start: with initial parameters; else they are zero, to be filled from a file
+// bfm_explorer_new with parsed options; those that depend on algo are filled in.
+// start: set initial parameters; else they are zero until they are read from a file
 int explorer_new(bfm_explorer **explorer, int64_t obs_dim, int64_t act_dim, int tasks, int envs,
                  const ExplorerOptions *options, int start);
 const ExplorerOptions *explorer_options_of(const bfm_explorer *explorer);
-// bfm_explorer_save_state, saying whose it is: domain and tasks, or NULL
+// bfm_explorer_save_state, with the domain and the tasks in the metadata unless they are NULL
 int explorer_save_state(bfm_explorer *explorer, const char *env, const char *tasks,
                         const char *path);
 
-// ------------------------------- inside ----------------------------------------------------------
+// ------------------------------- internals -------------------------------------------------------
 
 enum { XNET_Q, XNET_PI, XNET_PREDICTOR, XNET_RANDOM, XNET_COUNT };  // the last two are rnd's
 enum { LOSS_CRITIC, LOSS_ACTOR, LOSS_Q, LOSS_RND, LOSS_BONUS, EXPLORER_LOSSES };
 
 #define TASKS_MOST 64
 #define ENVS_MOST 65536
-#define EXPLORER_AHEAD 2  // batches: the one learned from, and the next
+#define EXPLORER_AHEAD 2  // batches in memory: the current one and the next
 #define EXPLORER_CLIP 5   // largest normalized observation, in standard deviations
 
-// a batch, and what the targets make of it
+// a batch, and what the target networks compute from it
 typedef struct {
   float *obs, *act, *reward, *discount, *next_obs, *noise;  // [T, N, ·]
   float *mu_next, *act_next;                                // [T, N, act]
-  Tape slow[XNET_PI + 1];                                   // of Q⁻(s', a') and π⁻(s')
+  Tape slow[XNET_PI + 1];  // the tapes of Q⁻(s', a') and π⁻(s')
 } ExplorerBatch;
 
 struct bfm_explorer {
@@ -65,23 +65,23 @@ struct bfm_explorer {
   float *input_stats;              // [T, 2, obs]: mean and variance, with obs_norm
   float *obs_stats, *error_stats;  // [T, 2, obs], [T, 2]: mean and variance, of rnd
 
-  // counters on the device; the host's counts
+  // counters on the device, and the same on the host
   int64_t *step_device, *policy_step, *drawn_device, *slots_device;
-  int64_t step, slots;  // updates, slots of the ring written so far; as many batches are drawn
+  int64_t step, slots;  // updates so far (each draws one batch); slots of the ring written so far
 
-  // acting: observations and, behind them, the step; one transfer
+  // acting: observations with the step behind them, so that one transfer uploads both
   float *seen, *noise_act, *mu_act, *act;
   int64_t *act_step;
   char *staged;  // the same on the host
   size_t staged_bytes;
   Tape tape_act;
-  OpsGraph *act_graph[2];  // without noise, with
+  OpsGraph *act_graph[2];  // without and with noise
 
-  // the ring of transitions
+  // the ring buffer of transitions
   float *ring;       // [capacity, T, E, row]
   int64_t capacity;  // slots
 
-  // batches, update after update in turn, and what becomes of one
+  // the batches, used in turn, and the buffers of one update
   ExplorerBatch batch[EXPLORER_AHEAD];
   float *mu_pi, *act_pi;          // [T, N, act]
   float *ones;                    // [T, N]
@@ -92,24 +92,24 @@ struct bfm_explorer {
   int loss_count;
 
   void *memory, *work_memory;
-  OpsGraph *round_graph;  // delay updates
+  OpsGraph *round_graph;  // `delay` updates
 };
 
 // explorer.c
-int explorer_ready(bfm_explorer *explorer);  // the buffers of an update, made at the first call
+int explorer_ready(bfm_explorer *explorer);  // allocates the buffers of an update at the first call
 int explorer_upload_counters(bfm_explorer *explorer);
 int explorer_check_task(const bfm_explorer *explorer, int task);
 
-// td3.c: observations [T, rows, obs] in place, as the networks see them; step: of the batches, for
-// those that the statistics take in, or NULL
+// td3.c: normalizes observations [T, rows, obs] in place, as the networks see them. step: number of
+// the batch, if the statistics shall include it, else NULL
 void explorer_normalize(bfm_explorer *explorer, float *obs, int64_t rows, const int64_t *step);
-// `updates` in a row from step `first` on, none but the last with the policy, each on a batch of its
-// own, drawn or there already
+// `updates` consecutive updates from step `first` on; only the last may be one of the policy. Each
+// has its own batch, which is drawn, or already uploaded if draw is 0.
 void explorer_learn(bfm_explorer *explorer, int64_t first, int64_t updates, int draw);
 void explorer_draw_noise(bfm_explorer *explorer, ExplorerBatch *batch);
-// parameters of a network, and their targets when `slow`
+// updates the parameters of a network, and with `slow` also their targets
 void explorer_adam(bfm_explorer *explorer, int net, const int64_t *step, int slow);
-// rnd.c: the bonus of the batch's states, then what it teaches the predictor
+// rnd.c: the bonus of the batch's states, and then an update of the predictor
 void rnd_bonus(bfm_explorer *explorer, const ExplorerBatch *batch);
 void rnd_learn(bfm_explorer *explorer);
 

@@ -1,6 +1,6 @@
-// Explorers in files, safetensors with the options in the metadata. A policy is what one task's
-// explorer acts by; a state is all that is learned of all tasks, but not the transitions: whoever
-// goes on adds them again and gets the bits of the run that never stopped.
+// Explorers in safetensors files, with the options in the metadata. A policy file holds one task's
+// policy. A state file holds all networks of all tasks but not the transitions: a caller that adds
+// them again continues bit-identically to an uninterrupted run.
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@ enum { POLICY, STATE };
 
 static const char *const kinds[] = {"policy", "explorer"};
 
-// all that a file of this kind holds; returns how many
+// lists the tensors of a file of this kind and returns their number
 static int list_entries(const bfm_explorer *e, int kind, int task, Entry *entries) {
   int n = 0;
   if (kind == POLICY) checkpoint_add_replica(entries, &n, &e->params, task, 1u << XNET_PI);
@@ -92,8 +92,8 @@ static int load(bfm_explorer **out, const SafeTensors *file, int envs, const cha
   const char *what = safetensors_metadata(file, "bfm");
   int kind = what && !strcmp(what, kinds[POLICY]) ? POLICY : STATE;
   if (!what || strcmp(what, kinds[kind])) {
-    return bfm_fail(BFM_BAD_FILE, "not an explorer's policy or state%s%.64s",
-                    what ? ", but of the kind " : "", what ? what : "");
+    return bfm_fail(BFM_BAD_FILE, "the file must be a policy or an explorer, but is %s%.64s",
+                    what ? "of the kind " : "not of bfm", what ? what : "");
   }
   int64_t obs_dim, act_dim, tasks, saved_envs, step;
   TRY(checkpoint_count(file, "obs_dim", 1, OBS_MOST, &obs_dim));
@@ -103,7 +103,7 @@ static int load(bfm_explorer **out, const SafeTensors *file, int envs, const cha
   TRY(checkpoint_count(file, "step", 0, INT64_MAX, &step));
   ExplorerOptions o;
   TRY(checkpoint_config(file, explorer_options, &o, options));
-  // what is not said is what the tensors are of; files of earlier versions say nothing
+  // files of earlier versions lack these options: the tensors show their values
   if (o.obs_norm == CHOICE_AUTO) o.obs_norm = choice_of(file, "input.stats");
   if (o.policy_norm == CHOICE_AUTO) o.policy_norm = choice_of(file, "pi.s.out.norm.weight");
   TRY(explorer_new(out, obs_dim, act_dim, (int)tasks, envs ? envs : (int)saved_envs, &o, 0));

@@ -1,5 +1,5 @@
-// Random network distillation: a predictor learns the output of a random network; where it is still
-// wrong the agent has not been much, and its error is the reward.
+// Random network distillation (RND): a predictor learns the output of a random network. Its error is
+// large at states that the agent has rarely visited, and serves as the reward.
 
 #include "explore/explorer.h"
 

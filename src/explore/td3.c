@@ -1,17 +1,17 @@
-// One update of an explorer: TD3, twin critics with a target of their minimum, a policy and targets
-// that follow every delay-th update.
+// One update of an explorer by TD3: twin critics, whose target is their minimum, and a policy and
+// targets that are updated every delay-th time.
 //
 //   y = R + γⁿ·min_m Q⁻_m(s', a'),  a' = clip(π⁻(s') + clip(σ·noise))
 //   Q_m:  ½·mean (Q_m(s, a) − y)², summed over m        π: −mean min_m Q_m(s, π(s))
 //
 // A critic is an F of length 1 with z = 1, so the losses are those of ψ and of the TD3 actor.
-// The targets change with the policy only: until then those of the next batch are computed beside
-// an update.
+// Schedule: the target networks change only together with the policy. In between, the targets of
+// the next batch are computed on other lanes while the current batch is learned.
 
 #include "explore/explorer.h"
 
-// lanes: targets of two batches, drawing, what can be done beside them, and beside a chain of
-// gradients
+// Lanes: the targets of two batches (LANE_TARGET and the next), drawing, RND, the policy's forward
+// pass, and the side lane of backward passes.
 enum { LANE_MAIN, LANE_TARGET, LANE_DRAW = LANE_TARGET + EXPLORER_AHEAD, LANE_RND, LANE_PI, SIDE };
 
 void explorer_normalize(bfm_explorer *e, float *obs, int64_t rows, const int64_t *step) {
@@ -63,7 +63,7 @@ static void critic_loss(bfm_explorer *e, const ExplorerBatch *b) {
                                       .min_target = 1});
 }
 
-// back through the critics, whose parameters get no gradient from here, to the policy
+// from the actor's loss back through the critics, whose parameters get no gradient, to the policy
 static void policy_backward(bfm_explorer *e) {
   Ops *ops = e->ops;
   const Tape *tape = &e->tape_q_pi;
@@ -111,7 +111,7 @@ static void targets(bfm_explorer *e, ExplorerBatch *b) {
   forward(e, XNET_Q, e->net[XNET_Q].slow, &b->slow[XNET_Q], b->next_obs, b->act_next);
 }
 
-// after it LANE_DRAW has the batch of an update, and a lane of the batch's own its targets
+// Starts drawing the batch of an update on LANE_DRAW, and its targets on one of the target lanes.
 static void begin(bfm_explorer *e, int64_t step, int draw) {
   Ops *ops = e->ops;
   ExplorerBatch *b = &e->batch[step % EXPLORER_AHEAD];
@@ -142,7 +142,7 @@ static void update(bfm_explorer *e, int64_t step, int with_policy) {
   const ExplorerBatch *b = &e->batch[step % EXPLORER_AHEAD];
   int rnd = e->options.algo == EXPLORER_RND;
 
-  // the bonus, π(s) and Q(s, a) beside the targets
+  // the bonus, π(s) and Q(s, a), in parallel with the targets
   if (rnd) {
     ops->fork(ops, LANE_RND);
     ops->lane(ops, LANE_RND);
@@ -171,7 +171,7 @@ static void update(bfm_explorer *e, int64_t step, int with_policy) {
                (Pass){.rows = e->N, .side = SIDE}, 0);
   explorer_adam(e, XNET_Q, e->step_device, with_policy);
 
-  // the policy, by the new critics
+  // the policy, with the new critics
   if (with_policy) {
     ops->join(ops, LANE_PI);
     forward(e, XNET_Q, e->net[XNET_Q].online, &e->tape_q_pi, b->obs, e->act_pi);

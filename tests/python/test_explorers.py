@@ -44,7 +44,7 @@ def test_explorers_act_learn_and_are_kept_in_files(algo, tmp_path):
   explorer.save(tmp_path / "policy.safetensors", task=1, env="walker", name="run")
   policy = bfm.Explorer.load(tmp_path / "policy.safetensors", envs=E, device="cpu")
   np.testing.assert_array_equal(policy.act(obs[1:]), act[1:])
-  with pytest.raises(bfm.ArgumentError, match="does not learn"):
+  with pytest.raises(bfm.ArgumentError, match="can act but not learn"):
     policy.update()
 
 
@@ -100,7 +100,7 @@ def test_mistakes_are_told():
     wrong = rows(0)
     wrong["obs"][1, 1, 1] = np.nan
     explorer.add(**wrong)
-  with pytest.raises(bfm.ArgumentError, match="task 2 of an explorer with 2"):
+  with pytest.raises(bfm.ArgumentError, match="task must be 0 to 1, not 2"):
     explorer.tensors(2)
   with pytest.raises(bfm.ArgumentError, match="no tensor"):
     explorer.set_tensors({"F.sa.in.weight": np.zeros(1)})
