@@ -1,5 +1,5 @@
-// Reading datasets: find each path's format, append its rows, check the result; and what is done with
-// the rows afterwards.
+// Reading datasets: find each path's format, append its rows, check the result. Also the operations
+// on rows that were read.
 
 #include "data/dataset.h"
 
@@ -17,7 +17,7 @@
 
 // ---------------------------------- formats ------------------------------------------------------
 
-// the first that matches reads the file
+// the first format that matches reads the file
 static const Format *const formats[] = {&format_exorl, &format_minari, &format_d4rl};
 
 int path_is_folder(const char *path) {
@@ -32,7 +32,7 @@ int path_is_npz(const char *path) {
 
 static int read_format(Dataset *data, const char *path, hid_t file) {
   int k = 0;
-  while (!formats[k]->matches(path, file)) k++;  // D4RL's matches all HDF5 files
+  while (!formats[k]->matches(path, file)) k++;  // format_d4rl matches every HDF5 file
   return formats[k]->read(data, path, file);
 }
 
@@ -52,7 +52,7 @@ static int read_hdf5(hid_t file, void *context) {
 }
 
 static int read_path(Dataset *data, const char *path) {
-  char inside[PATH_MAX];  // a folder of Minari's has its HDF5 file inside
+  char inside[PATH_MAX];  // the HDF5 file inside a folder of Minari
   snprintf(inside, sizeof inside, "%s/data/main_data.hdf5", path);
   if (!access(inside, F_OK)) path = inside;
   else if (path_is_folder(path) || path_is_npz(path)) {
@@ -117,7 +117,7 @@ int dataset_check_actions(const Dataset *data) {
                   data->act[row * data->act_dim + column], row, episode, column);
 }
 
-// a write to a mapped page copies the page, so only numbers that are not 0 yet are written
+// Skips numbers that are 0 already, because a write to a mapped page copies the page.
 int dataset_clear(Dataset *data, int64_t first) {
   static const int parts[] = {PART_OBS, PART_NEXT_OBS};
   for (int k = 0; k < 2; k++) {

@@ -58,7 +58,7 @@ typedef struct {
   const char *first_path;         // the first file, while reading
   int single_file;                // 1: map the file's tables where possible
   uint32_t parts;                 // bit k: the dataset has part k
-  RowBuffer buffers[PART_COUNT];  // where the parts lie
+  RowBuffer buffers[PART_COUNT];  // the memory of the parts
 } Dataset;
 
 // Read the transitions of all files. Fails on NaN, infinities, sizes that disagree between files and
@@ -67,36 +67,36 @@ typedef struct {
 // read-only.
 int dataset_read(Dataset *data, const char *const *paths, int path_count);
 
-// the same with rewards, states and notes
+// as dataset_read, with rewards, states and notes
 int dataset_read_all(Dataset *data, const char *const *paths, int path_count);
 
-// read a demonstration, for which one transition is enough
+// reads a demonstration, for which one transition is enough
 int dataset_read_demo(Dataset *data, const char *path);
 
-// fail when an action lies outside ±1, where no policy can act
+// fails if an action lies outside ±1, which no policy can reach
 #define ACTION_SLACK 1e-3f  // float32 rounding and other programs' clipping may exceed ±1 by this
 int dataset_check_actions(const Dataset *data);
 
-// Replace the transitions by transitions over n steps: from every row whose action was held for n
-// rows to the state after them; other rows are dropped. Fails when fewer than two remain; the
-// dataset must then be freed.
+// Replaces the transitions by transitions over n steps: each leads from a row whose action was held
+// for n rows to the state after them. Other rows are dropped. Fails if fewer than two transitions
+// remain; the caller must then free the dataset.
 int dataset_stride(Dataset *data, int64_t n);
 
-// set the observations' columns from `first` on to 0; the file does not change
+// sets the observations' columns from `first` on to 0 in memory, not in the file
 int dataset_clear(Dataset *data, int64_t first);
 
 // Row number i of a sample of `rows` rows. The data is cut into that many equal ranges, and one row
-// of each is drawn at random: rows at equal distances could all have the same time in their
+// of each is drawn at random, because rows at equal distances could all be at the same time of their
 // episodes.
 int64_t dataset_sample_row(const Dataset *data, int64_t rows, int64_t i);
 
-// free all parts but the transitions, which from now on are read in random order
+// frees all parts but the transitions, which are read in random order from now on
 void dataset_trim(Dataset *data);
 
 void dataset_free(Dataset *data);
 
-// Write a new file in D4RL's layout, complete or not at all. keep [count] selects the rows to write
-// (NULL: all). Setting *stop (may be NULL) to non-zero interrupts the writing.
+// Writes a new file in D4RL's layout atomically. keep [count] selects the rows to write (NULL: all).
+// Setting *stop to non-zero interrupts the writing; stop may be NULL.
 int dataset_write(const Dataset *data, const char *path, const uint8_t *keep,
                   const volatile sig_atomic_t *stop);
 

@@ -1,4 +1,4 @@
-// Write a dataset to a file in D4RL's layout, under a temporary name until it is complete.
+// Writing a dataset to a file in D4RL's layout, under a temporary name until it is complete.
 
 #include <cjson/cJSON.h>
 #include <inttypes.h>
@@ -10,7 +10,7 @@
 
 #define ROWS_AT_ONCE (1 << 16)
 
-// tables of the file and the rows in memory to fill them with
+// the tables of the file, and the rows in memory for each
 typedef struct {
   Table tables[WRITER_TABLES];
   const void *rows[WRITER_TABLES];
@@ -22,7 +22,7 @@ static void add_table(Tables *t, Table table, const void *rows) {
   t->rows[t->count++] = rows;
 }
 
-// an episode ends with the last of its rows that is kept
+// sets the flags of the kept rows: an episode ends with its last kept row
 static void set_flags(const Dataset *data, const uint8_t *keep, uint8_t *terminals,
                       uint8_t *timeouts) {
   int64_t last = -1;
@@ -36,7 +36,7 @@ static void set_flags(const Dataset *data, const uint8_t *keep, uint8_t *termina
   }
 }
 
-// runs of consecutive rows that are kept are written together
+// writes each run of consecutive kept rows at once
 static int write_rows(Writer *writer, const Tables *t, int64_t count, const uint8_t *keep,
                       const volatile sig_atomic_t *stop) {
   const void *values[WRITER_TABLES];
@@ -60,7 +60,7 @@ static int create(Writer **writer, const Dataset *data, const char *path, const 
                   int64_t rows) {
   int count = cJSON_GetArraySize(data->notes);
   Note *notes = malloc((size_t)(count + 1) * sizeof *notes);
-  if (!notes) return bfm_fail(BFM_NO_MEMORY, "no memory for %d notes", count);
+  if (!notes) return bfm_fail(BFM_NO_MEMORY, "out of memory for %d notes", count);
   for (int i = 0; i < count; i++) {
     const cJSON *note = cJSON_GetArrayItem(data->notes, i);
     notes[i] = (Note){note->string, note->valuestring};
@@ -95,14 +95,14 @@ static int write_file(const Dataset *data, const char *path, const uint8_t *keep
 int dataset_write(const Dataset *data, const char *path, const uint8_t *keep,
                   const volatile sig_atomic_t *stop) {
   if (!access(path, F_OK)) {
-    return bfm_fail(BFM_IO, "%s exists already and is not overwritten", path);
+    return bfm_fail(BFM_IO, "%s already exists: choose another name", path);
   }
   OutputFile file;
   TRY(output_open(&file, path));
   unlink(file.temporary);  // the writer creates the file itself
   uint8_t *flags = malloc(2 * (size_t)data->count + 1);
   int status = flags ? write_file(data, file.temporary, keep, flags, stop)
-                     : bfm_fail(BFM_NO_MEMORY, "no memory for %" PRId64 " rows", data->count);
+                     : bfm_fail(BFM_NO_MEMORY, "out of memory for %" PRId64 " rows", data->count);
   free(flags);
   if (!status) return output_commit_new(&file);
   output_discard(&file);

@@ -1,6 +1,6 @@
-// Pieces are sorted by the number of their episode. One goes on with the last if its first step is
-// the one after the last's: where a piece is missing, or another file used the number too, it is an
-// episode of its own.
+// Episodes from their pieces. Pieces are sorted by the number of their episode. A piece continues the
+// one before it if its first step follows that piece's last step. Otherwise a piece is missing, or
+// another file used the same number, and it becomes an episode of its own.
 
 #include "data/episode_index.h"
 
@@ -13,12 +13,12 @@ static int by_number(const void *x, const void *y) {
   return a->first < b->first ? -1 : a->first > b->first;
 }
 
-// between rows of an environment, as the collector counts; 0: a single row does not tell
+// the collector's steps between two rows of a piece; 0 if the piece has only one row
 static int64_t stride(const Dataset *data, const Piece *piece) {
   return piece->rows > 1 ? data->step[piece->first + 1] - data->step[piece->first] : 0;
 }
 
-static int goes_on(const Dataset *data, const Piece *last, const Piece *next) {
+static int continues(const Dataset *data, const Piece *last, const Piece *next) {
   if (next->number < 0 || next->number != last->number) return 0;
   int64_t between = data->step[next->first] - data->step[last->first + last->rows - 1];
   int64_t before = stride(data, last), after = stride(data, next);
@@ -27,7 +27,8 @@ static int goes_on(const Dataset *data, const Piece *last, const Piece *next) {
 
 int episode_index(const Dataset *data, Piece **out, int64_t *episodes) {
   Piece *pieces = *out = malloc((size_t)(data->episodes + 1) * sizeof *pieces);
-  if (!pieces) return bfm_fail(BFM_NO_MEMORY, "no memory for %" PRId64 " episodes", data->episodes);
+  if (!pieces)
+    return bfm_fail(BFM_NO_MEMORY, "out of memory for %" PRId64 " episodes", data->episodes);
   int numbered = data->episode && data->step;
   int64_t count = 0, first = 0;
   for (int64_t i = 0; i < data->count && count < data->episodes; i++) {
@@ -39,7 +40,7 @@ int episode_index(const Dataset *data, Piece **out, int64_t *episodes) {
   qsort(pieces, (size_t)count, sizeof *pieces, by_number);
   *episodes = 0;
   for (int64_t k = 0; k < count; k++) {
-    *episodes += !k || !goes_on(data, &pieces[k - 1], &pieces[k]);
+    *episodes += !k || !continues(data, &pieces[k - 1], &pieces[k]);
     pieces[k].episode = *episodes - 1;
   }
   return BFM_OK;

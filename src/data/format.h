@@ -1,5 +1,5 @@
-// What the reader of a file format implements, and what it may use to append a file's rows to those
-// of the files before it.
+// The interface of a file format's reader, and the functions with which it appends a file's rows to
+// those of the files before it.
 
 #ifndef BFM_DATA_FORMAT_H
 #define BFM_DATA_FORMAT_H
@@ -13,7 +13,7 @@
 typedef struct {
   const char *name;
   int (*matches)(const char *path, hid_t file);
-  int (*read)(Dataset *data, const char *path, hid_t file);  // append the file's rows
+  int (*read)(Dataset *data, const char *path, hid_t file);  // appends the file's rows
 } Format;
 
 extern const Format format_d4rl, format_minari, format_exorl;
@@ -21,12 +21,12 @@ extern const Format format_d4rl, format_minari, format_exorl;
 int path_is_folder(const char *path);
 int path_is_npz(const char *path);  // by its name
 
-// The first file decides sizes and environment; fail when a later one disagrees. env may be empty.
+// The first file determines sizes and environment; fails if a later file differs. env may be empty.
 int dataset_agree(Dataset *data, int64_t obs_dim, int64_t act_dim, const char *env);
 
-// Keep the text attributes that this file shares with the files before it; the rows of the file
-// begin at `first_row`. Names in the lists "sources" and "tasks" are joined and the file's indices
-// into them renumbered.
+// Keeps the text attributes that this file shares with the files before it. The rows of the file
+// begin at `first_row`. The lists "sources" and "tasks" are joined, and the file's indices into them
+// renumbered.
 int dataset_merge_notes(Dataset *data, hid_t file, int64_t first_row);
 
 // the same for a file that has no attributes

@@ -1,6 +1,6 @@
-// D4RL's format, in which bfm writes datasets too: one HDF5 table per part, with all episodes one after
-// another. Tables are read straight into their final place behind the rows of earlier files; the
-// tables of a single file that need no conversion are mapped instead.
+// D4RL's format, in which bfm also writes datasets: one HDF5 table per part, with all episodes one
+// after another. Tables are read directly into their place behind the rows of earlier files. If
+// there is only one file, tables that need no conversion are mapped instead.
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@ typedef struct {
 } Layout;
 
 // All tables must have equally many rows. Only an interrupted bfm writer may leave some of them
-// longer; then the shortest decides.
+// longer; then the shortest table determines the number of rows.
 static int check_rows(Layout *layout, const char *name, int64_t rows) {
   int streamed = layout->planned >= 0;
   if (layout->rows < 0 || (streamed && rows < layout->rows)) layout->rows = rows;
@@ -26,20 +26,20 @@ static int check_rows(Layout *layout, const char *name, int64_t rows) {
                   rows, layout->rows);
 }
 
-// a table [rows, columns]; only infos/act may have no columns, as most robots have no activations
+// checks a table [rows, columns]; only infos/act may have no columns, as most robots lack activations
 static int check_table(hid_t file, const char *name, Layout *layout, int64_t *columns) {
   int64_t rows = 0;
   int axes = 0;
   TRY(hdf5_shape(file, name, &rows, columns, &axes));
   if (axes != 2)
-    return bfm_fail(BFM_BAD_FILE, "%s has %d axis, but must have 2: rows and columns", name, axes);
+    return bfm_fail(BFM_BAD_FILE, "%s must have 2 axes, rows and columns, not %d", name, axes);
   if (*columns == 0 && strcmp(name, "infos/act")) {
     return bfm_fail(BFM_BAD_FILE, "%s has no columns", name);
   }
   return check_rows(layout, name, rows);
 }
 
-// a table [rows] or [rows, 1]
+// checks a table [rows] or [rows, 1]
 static int check_column(hid_t file, const char *name, Layout *layout, int64_t *columns) {
   int64_t rows = 0;
   int axes;
@@ -75,7 +75,7 @@ static int read_layout(hid_t file, Layout *layout) {
   return BFM_OK;
 }
 
-// keep only the optional parts that every file has in the same size
+// keeps only the optional parts that every file has in the same size
 static void agree_on_extras(Dataset *data, const Layout *layout, int is_first) {
   int64_t nq = layout->columns[PART_QPOS], nv = layout->columns[PART_QVEL];
   int64_t na = layout->columns[PART_ACTIVATION];
@@ -113,7 +113,7 @@ static void derive_next_obs(Dataset *data, int64_t rows) {
   data->count = to;
 }
 
-// map a part from the file that HDF5 has open, if its table is stored contiguously and in our type
+// maps a part from the file that HDF5 has open, if its table is stored contiguously and in our type
 static int map_part(Dataset *data, hid_t file, int part, int64_t rows) {
   int fd;
   off_t offset;
@@ -136,7 +136,7 @@ static int read_part(Dataset *data, hid_t file, int part, int64_t rows) {
 static int read_flags(Dataset *data, hid_t file, const Layout *layout) {
   int64_t rows = layout->rows;
   uint8_t *ends = data->ends + data->count, *terminals = malloc(rows);
-  if (!terminals) return bfm_fail(BFM_NO_MEMORY, "no memory for %" PRId64 " rows", rows);
+  if (!terminals) return bfm_fail(BFM_NO_MEMORY, "out of memory for %" PRId64 " rows", rows);
   memset(ends, 0, rows);
   int status = layout->has_timeouts ? hdf5_read_flags(file, "timeouts", rows, ends) : BFM_OK;
   if (!status) status = hdf5_read_flags(file, "terminals", rows, terminals);
@@ -160,7 +160,7 @@ static int read_rows(Dataset *data, hid_t file, const Layout *layout) {
   for (int k = 0; k < PART_STORED_COUNT; k++) {
     if (has_part(data, k) && layout->columns[k]) TRY(read_part(data, file, k, rows));
   }
-  if (has_next || hdf5_is_probe()) data->count += rows;  // the probe need not move rows in memory
+  if (has_next || hdf5_is_probe()) data->count += rows;  // the probe does not need the rows
   else derive_next_obs(data, rows);
   return BFM_OK;
 }
@@ -178,7 +178,7 @@ static int read_file(Dataset *data, const char *path, hid_t file) {
   return layout.rows ? read_rows(data, file, &layout) : BFM_OK;
 }
 
-// every other HDF5 file; the errors then name the tables that are missing
+// matches every HDF5 file that is left; the errors then name the tables that are missing
 static int matches(const char *path, hid_t file) {
   (void)path;
   return file >= 0;

@@ -1,5 +1,5 @@
-// ExORL's format: an .npz file per episode, or a folder of them. Row t holds the observation at time
-// t, and the action, reward and discount that led to it; those of row 0 are placeholders.
+// ExORL's format: one .npz file per episode, or a folder of them. Row t holds the observation at time
+// t, and the action, reward and discount that led to it. Those of row 0 are placeholders.
 
 #include <dirent.h>
 #include <inttypes.h>
@@ -101,7 +101,7 @@ static int read_episode(Dataset *data, const char *path) {
 
 static int is_episode(const struct dirent *entry) { return path_is_npz(entry->d_name); }
 
-// episodes in the order of their names
+// reads the episodes in the order of their names
 static int read_folder(Dataset *data, const char *path) {
   char name[PATH_MAX];
   struct dirent **entries;

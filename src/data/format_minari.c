@@ -1,5 +1,5 @@
 // Minari's format: an HDF5 file with one group per episode ("episode_0", …), or the folder that
-// Minari keeps around it. An episode has one observation more than actions.
+// Minari puts it in. An episode has one more observation than actions.
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -12,8 +12,8 @@ static int matches(const char *path, hid_t file) {
   return file >= 0 && hdf5_has(file, "episode_0") && !hdf5_has(file, "observations");
 }
 
-// The observation may be a dictionary that also holds goals: only its entry "observation" is read,
-// since the goal of a behaviour is given by z.
+// The observation may be a dictionary with goals. Only its entry "observation" is read, because for
+// an agent z is the goal.
 static int read_episode(Dataset *data, hid_t group, const char *env) {
   static const char entry[] = "observations/observation";
   const char *name = hdf5_has(group, entry) ? entry : "observations";

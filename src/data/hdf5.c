@@ -1,5 +1,5 @@
-// The little of HDF5 that datasets need. HDF5 converts any integer, float or boolean to float32
-// while it reads; what is no finite float32 then is refused with its place.
+// The part of HDF5 that datasets need. While it reads, HDF5 converts any integer, float or boolean
+// to float32. A value that is not finite afterwards is an error that names its row and column.
 
 #include "data/hdf5.h"
 
@@ -16,8 +16,8 @@
 #include "core/files.h"
 #include "data/hdf5_probe.h"
 
-// at the end of the process HDF5 would write what it still holds; after a failed write it holds
-// ruins and dies of them. Everything here is closed where it was opened: nothing is left to do
+// At exit, HDF5 would flush files that are still open, and after a failed write it would crash. bfm
+// closes every file itself, so HDF5's exit handler is not needed.
 __attribute__((constructor)) static void no_exit_handler(void) { H5dont_atexit(); }
 
 Hdf5Errors hdf5_silence(void) {
@@ -34,17 +34,17 @@ typedef struct {
   int (*use)(hid_t file, void *context);
   void *context;
   int status;
-  int locked;  // by a process that writes it, as HDF5 does
+  int locked;  // another process has the file open for writing
 } Use;
 
 static void open_and_use(void *context) {
   Use *u = context;
   hid_t file = H5Fopen(u->path, H5F_ACC_RDONLY, H5P_DEFAULT);
   if (file < 0) {
-    u->status =
-        u->locked ? bfm_fail(BFM_IO, "another process has %s open for writing", u->path)
-                  : bfm_fail(BFM_BAD_FILE,
-                             "%s cannot be opened: the HDF5 file is cut short or damaged", u->path);
+    u->status = u->locked
+                    ? bfm_fail(BFM_IO, "another process has %s open for writing", u->path)
+                    : bfm_fail(BFM_BAD_FILE,
+                               "cannot open %s: the HDF5 file is cut short or damaged", u->path);
     return;
   }
   u->status = u->use(file, u->context);
@@ -59,7 +59,7 @@ static int use_with_care(Use *u) {
   close(fd);
   if (H5Fis_hdf5(u->path) <= 0) return bfm_fail(BFM_BAD_FILE, "%s is not an HDF5 file", u->path);
   if (!hdf5_probe(open_and_use, u)) {
-    return bfm_fail(BFM_BAD_FILE, "%s is damaged: the HDF5 library crashes on it or does not end",
+    return bfm_fail(BFM_BAD_FILE, "%s is damaged: the HDF5 library crashes or hangs on it",
                     u->path);
   }
   return u->status;
@@ -72,7 +72,7 @@ int hdf5_use(const char *path, int (*use)(hid_t file, void *context), void *cont
   return status;
 }
 
-// in "infos/qpos", infos may be missing or a table
+// whether the group exists that a name such as "infos/qpos" needs; infos might also be a table
 static int has_group_of(hid_t file, const char *name) {
   char group[64];
   H5O_info_t info;
@@ -90,7 +90,7 @@ int hdf5_has(hid_t file, const char *name) {
 
 // ---------------------------------- tables -------------------------------------------------------
 
-// booleans are an enumeration, as h5py writes them
+// booleans are an enumeration, as in h5py
 hid_t hdf5_type(ColumnType type) {
   static const int8_t no = 0, yes = 1;
   hid_t copy;
@@ -116,7 +116,8 @@ static int open_table(hid_t file, const char *name, hid_t *table) {
   unsigned major, minor, release;
   H5get_libversion(&major, &minor, &release);
   return bfm_fail(BFM_BAD_FILE,
-                  "\"%s\" is not a dataset, or damaged, or written for a newer HDF5 than %u.%u.%u",
+                  "\"%s\" is not a dataset, or is damaged, or was written for a newer HDF5 than "
+                  "%u.%u.%u",
                   name, major, minor, release);
 }
 
@@ -151,7 +152,7 @@ int hdf5_shape(hid_t file, const char *name, int64_t *rows, int64_t *columns, in
   return status;
 }
 
-// the first rows of a table, which must have these columns and at least as many rows
+// reads the first rows of a table, which must have this many columns and at least as many rows
 static int read_table(hid_t file, const char *name, hid_t type, int64_t rows, int64_t columns,
                       void *out) {
   hid_t table;
@@ -177,9 +178,9 @@ static int read_table(hid_t file, const char *name, hid_t type, int64_t rows, in
   H5Dclose(table);
   if (status) return status;
   if (!bad) return BFM_OK;
-  return bfm_fail(BFM_BAD_FILE,
-                  "%s cannot be read: it is damaged, or packed with a filter that is not here",
-                  name);
+  return bfm_fail(
+      BFM_BAD_FILE,
+      "cannot read %s: it is damaged, or compressed with a filter that is not installed", name);
 }
 
 static int not_finite(const char *name, int64_t columns, const uint8_t *ends, int64_t i,
@@ -200,7 +201,8 @@ int hdf5_read_as(hid_t file, const char *name, ColumnType type, int64_t rows, in
   return status;
 }
 
-// a sum is finite only if all are, and sums go fast; the place is looked for when it is not
+// A sum is finite only if all its terms are, and sums are fast. Only if one is not does a second
+// pass search for the value.
 static int check_floats(const char *name, int64_t rows, int64_t columns, const uint8_t *ends,
                         const float *values) {
   for (int64_t i = 0, end; i < rows * columns; i = end) {
@@ -217,7 +219,7 @@ static int check_floats(const char *name, int64_t rows, int64_t columns, const u
 
 int hdf5_check(const char *name, ColumnType type, int64_t rows, int64_t columns,
                const uint8_t *ends, const void *values) {
-  if (hdf5_is_probe()) return BFM_OK;  // numbers harm nobody
+  if (hdf5_is_probe()) return BFM_OK;  // bad numbers cannot crash the process
   if (type == COLUMN_F32) return check_floats(name, rows, columns, ends, values);
   const double *doubles = values;
   for (int64_t i = 0; type == COLUMN_F64 && i < rows * columns; i++) {
@@ -236,7 +238,7 @@ int hdf5_read_doubles(hid_t file, const char *name, int64_t rows, int64_t column
   return hdf5_check(name, COLUMN_F64, rows, columns, NULL, out);
 }
 
-// what lies beyond the end of the file must not be mapped
+// the table must lie within the file, because touching a mapped page beyond its end is fatal
 int hdf5_place(hid_t file, const char *name, ColumnType type, size_t bytes, int *fd,
                off_t *offset) {
   void *handle = NULL;
@@ -264,7 +266,7 @@ static int is_float(hid_t file, const char *name) {
   return yes;
 }
 
-// booleans and integers are read as bytes, which goes fast; of floats 0.5 is not 0 either
+// Booleans and integers are read as bytes, which is fast. Floats are not, because 0.5 would become 0.
 int hdf5_read_flags(hid_t file, const char *name, int64_t rows, uint8_t *out) {
   if (!hdf5_has(file, name) || !is_float(file, name)) {
     TRY(read_table(file, name, H5T_NATIVE_INT8, rows, 1, out));
@@ -272,7 +274,7 @@ int hdf5_read_flags(hid_t file, const char *name, int64_t rows, uint8_t *out) {
     return BFM_OK;
   }
   float *values = malloc((size_t)(rows + 1) * sizeof *values);
-  if (!values) return bfm_fail(BFM_NO_MEMORY, "no memory for %" PRId64 " rows", rows);
+  if (!values) return bfm_fail(BFM_NO_MEMORY, "out of memory for %" PRId64 " rows", rows);
   int status = hdf5_read(file, name, rows, 1, values);
   for (int64_t i = 0; i < rows && !status; i++) out[i] = values[i] != 0;
   free(values);
@@ -281,7 +283,8 @@ int hdf5_read_flags(hid_t file, const char *name, int64_t rows, uint8_t *out) {
 
 // ---------------------------------- attributes ---------------------------------------------------
 
-// to be freed; NULL when it is no text. One of fixed length may lack its final zero
+// The text of an attribute, which the caller frees, or NULL if it is no text. A text of fixed length
+// may lack its final zero, hence calloc.
 static char *read_text(hid_t attribute) {
   hid_t type = H5Aget_type(attribute), space = H5Aget_space(attribute);
   char *text = NULL, *theirs = NULL;
@@ -347,7 +350,7 @@ int hdf5_notes(hid_t file, Note **out, int *count) {
     free(notes.bytes);
     free(*out);
     *out = NULL;
-    return bfm_fail(BFM_NO_MEMORY, "no memory for the notes of a file");
+    return bfm_fail(BFM_NO_MEMORY, "out of memory for the notes of a file");
   }
   char *p = (char *)(*out + notes.count);
   if (notes.size) memcpy(p, notes.bytes, notes.size);
@@ -390,7 +393,7 @@ static int put_attribute(hid_t file, const char *name, hid_t type, const void *v
   return bad ? bfm_fail(BFM_IO, "cannot write the attribute \"%s\"", name) : BFM_OK;
 }
 
-// of variable length, which Python's readers see as str
+// writes a text of variable length, which h5py reads as str
 int hdf5_put_text(hid_t file, const char *name, const char *text) {
   hid_t type = H5Tcopy(H5T_C_S1);
   H5Tset_size(type, H5T_VARIABLE);

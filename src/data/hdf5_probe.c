@@ -1,7 +1,7 @@
-// Work that a child does first. HDF5 trusts what it reads: by one wrong bit it writes beyond its
-// memory, or never returns. The child starts with all that its parent has and does the very same,
-// so what it survives the parent will; its death is an answer. A step's time is counted in CPU
-// seconds: slow disks are waited for, circles are not.
+// Work that a child process tries first. HDF5 trusts the files it reads: a single wrong bit can make
+// it write beyond its memory or loop forever. The child is a copy of its parent and does exactly the
+// same, so the parent can safely do whatever the child survived. Each step has a limit in CPU
+// seconds, which stops endless loops but waits for slow disks.
 
 #include "data/hdf5_probe.h"
 
@@ -16,9 +16,9 @@
 
 #include "data/hdf5.h"
 
-#define STEP_SECONDS 2  // an honest one without data takes milliseconds
-#define STEP_RATE 3e7   // bytes a second that the slowest filter unpacks
-#define TRIES 3         // to get a child
+#define STEP_SECONDS 2  // CPU seconds; on a sound file, a step without data takes milliseconds
+#define STEP_RATE 3e7   // bytes per CPU second that the slowest filter decompresses
+#define TRIES 3         // attempts to start a child
 
 // ---------------------------------- the child ----------------------------------------------------
 
@@ -39,8 +39,8 @@ void hdf5_probe_pause(void) {
 
 static void leave(int signal) { _exit(signal); }
 
-// the parent's handlers are none of the child's, nothing is said of its death, and it does not
-// outlive the parent, whose locks it shares
+// The child replaces the parent's signal handlers, prints nothing when it dies, and dies with the
+// parent, whose file locks it shares.
 static void prepare(void) {
   static const int deaths[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGPROF, SIGALRM};
   sigset_t set;
@@ -62,13 +62,13 @@ enum { STUCK, STARTED, SURVIVED };
 typedef struct {
   void (*work)(void *context);
   void *context;
-  volatile int *child;  // how far it came; in shared memory, as a reaped death tells nothing
+  volatile int *child;  // the child's progress, in shared memory: others may reap its exit status
   int done;
-} Rehearsal;
+} Probe;
 
-// HDF5's lock rests on one that another thread may be holding for the moment of the fork: then the
-// child's first call never returns
-static void be_child(const Rehearsal *r) {
+// If another thread held a lock of the C library at the moment of the fork, the child's first call
+// of HDF5 never returns: alarm() then ends the child, which counts as stuck.
+static void be_child(const Probe *r) {
   is_child = 1;
   prepare();
   alarm(1);
@@ -81,8 +81,8 @@ static void be_child(const Rehearsal *r) {
   _exit(0);
 }
 
-// no child at all counts as stuck
-static void run_child(const Rehearsal *r) {
+// a fork() that fails also counts as stuck
+static void run_child(const Probe *r) {
   sigset_t all, before;
   *r->child = STUCK;
   sigfillset(&all);
@@ -93,12 +93,13 @@ static void run_child(const Rehearsal *r) {
   while (child > 0 && waitpid(child, NULL, 0) < 0 && errno == EINTR) continue;
 }
 
-// called by HDF5, which keeps its lock meanwhile: in the child no other thread is within it. That
-// lock must not be given back there, as those who wait for it are gone: both stay inside
-static herr_t inside(hid_t list, const char *name, void *context) {
+// HDF5 calls this function while it holds its own lock, so that no other thread is inside HDF5 at the
+// fork. The child must not release that lock, because the threads that wait for it do not exist
+// there; so parent and child both do the work inside this call.
+static herr_t inside_lock(hid_t list, const char *name, void *context) {
   (void)list;
   (void)name;
-  Rehearsal *r = context;
+  Probe *r = context;
   for (int i = 0; i < TRIES && *r->child == STUCK; i++) run_child(r);
   r->done = *r->child != STARTED;
   if (r->done) r->work(r->context);
@@ -107,12 +108,12 @@ static herr_t inside(hid_t list, const char *name, void *context) {
 
 int hdf5_probe(void (*work)(void *context), void *context) {
   int *child = mmap(NULL, sizeof *child, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  Rehearsal r = {work, context, child, 0};
+  Probe r = {work, context, child, 0};
   if (child == MAP_FAILED) {
     work(context);
     return 1;
   }
-  H5Piterate(H5P_FILE_ACCESS_DEFAULT, NULL, inside, &r);
+  H5Piterate(H5P_FILE_ACCESS_DEFAULT, NULL, inside_lock, &r);
   munmap(child, sizeof *child);
   return r.done;
 }

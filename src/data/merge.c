@@ -1,5 +1,5 @@
-// Several files become one dataset: sizes and environment must agree, notes that differ are dropped,
-// and lists of names are joined.
+// Several files as one dataset: sizes and environment must agree, notes that differ are dropped, and
+// lists of names are joined.
 
 #include <cjson/cJSON.h>
 #include <inttypes.h>
@@ -32,7 +32,7 @@ int dataset_agree(Dataset *data, int64_t obs_dim, int64_t act_dim, const char *e
 
 // ---------------------------------- notes --------------------------------------------------------
 
-// notes that are a JSON list of names, and the part that holds indices into it
+// the notes that are JSON lists of names, and the part that holds indices into each
 static const struct {
   const char *note;
   int part;
@@ -53,7 +53,7 @@ static const char *find_note(const Note *notes, int count, const char *name) {
   return NULL;
 }
 
-// the first file's notes, then of each file those that say the same
+// starts with the first file's notes, then drops those that a further file does not share
 static void intersect_notes(Dataset *data, const Note *notes, int count) {
   if (!data->notes) {
     data->notes = cJSON_CreateObject();
@@ -82,14 +82,14 @@ static int index_of(const cJSON *names, const cJSON *name) {
   return -1;
 }
 
-// add a file's names to the common list and renumber the indices of its rows accordingly
+// adds a file's names to the common list and renumbers the indices of its rows accordingly
 static int join_lists(Dataset *data, int part, cJSON *common, const cJSON *names,
                       int64_t first_row) {
   int32_t *indices = part_at(data, part, first_row);
   int64_t rows = data->count - first_row;
   int size = cJSON_GetArraySize(names), changed = 0, same = cJSON_Compare(common, names, 1);
   int32_t *renumbered = malloc((size_t)(size + 1) * sizeof *renumbered);
-  if (!renumbered) return bfm_fail(BFM_NO_MEMORY, "no memory for %d names", size);
+  if (!renumbered) return bfm_fail(BFM_NO_MEMORY, "out of memory for %d names", size);
   for (int i = 0; i < size; i++) {
     const cJSON *name = cJSON_GetArrayItem(names, i);
     renumbered[i] = same ? i : index_of(common, name);

@@ -1,5 +1,5 @@
-// Arrays of an .npz file. The zip's central directory, at the end of the file, lists the members; a
-// member is inflated by zlib and begins with a line that describes it as a Python dictionary.
+// Arrays of an .npz file. The zip's central directory, at the end of the file, lists the members.
+// zlib inflates a member; its first line is a Python dictionary that describes the array.
 
 #include "data/npz.h"
 
@@ -11,9 +11,9 @@
 
 #include "core/files.h"
 
-#define END_SIZE 22    // of the record that ends a zip file, without its comment
-#define ENTRY_SIZE 46  // of an entry of the directory, without its name
-#define LOCAL_SIZE 30  // of a member's own header, without its name
+#define END_SIZE 22    // bytes of the record that ends a zip file, without its comment
+#define ENTRY_SIZE 46  // bytes of an entry of the directory, without its name
+#define LOCAL_SIZE 30  // bytes of a member's own header, without its name
 #define MEMBER_MAX ((uint64_t)1 << 32)
 
 struct Npz {
@@ -26,7 +26,7 @@ struct Npz {
 typedef struct {
   uint32_t method, checksum;
   uint64_t packed, unpacked;
-  size_t at;  // offset of the packed bytes
+  size_t at;  // offset of the compressed bytes
 } Member;
 
 static uint32_t get16(const uint8_t *p) { return p[0] | (uint32_t)p[1] << 8; }
@@ -34,7 +34,7 @@ static uint32_t get32(const uint8_t *p) { return get16(p) | get16(p + 2) << 16; 
 static uint64_t get64(const uint8_t *p) { return get32(p) | (uint64_t)get32(p + 4) << 32; }
 
 static int damaged(const char *what) {
-  return bfm_fail(BFM_BAD_FILE, "it is not a sound .npz file: %s", what);
+  return bfm_fail(BFM_BAD_FILE, "the .npz file is damaged: %s", what);
 }
 
 // ---------------------------------- the zip file -------------------------------------------------
@@ -49,10 +49,10 @@ static int find_directory(Npz *npz) {
     npz->directory = get32(end + 16);
     return npz->directory <= at ? BFM_OK : damaged("its directory is out of place");
   }
-  return damaged("it has no directory, as one that is cut short");
+  return damaged("it has no directory and was probably cut short");
 }
 
-// sizes that do not fit 32 bits are in an extra field, in this order; numpy always writes it
+// Sizes that do not fit into 32 bits are in an extra field, in this order. numpy always writes it.
 static int read_extra(const uint8_t *extra, size_t size, uint64_t *values[], int count) {
   while (size >= 4) {
     size_t length = get16(extra + 2);
@@ -91,7 +91,7 @@ static int read_entry(const Npz *npz, const uint8_t *entry, size_t name, size_t 
   return BFM_OK;
 }
 
-// name without ".npy"; *found is 0 when there is no such member
+// finds a member by its name without ".npy"; *found is 0 if there is none
 static int find_member(const Npz *npz, const char *name, Member *m, int *found) {
   size_t at = npz->directory;
   *found = 0;
@@ -117,26 +117,26 @@ static int inflate_member(const Npz *npz, const Member *m, uint8_t *out) {
   z_stream stream = {.next_in = npz->bytes + m->at, .avail_in = (uInt)m->packed, .next_out = out,
                      .avail_out = (uInt)m->unpacked};
   if (inflateInit2(&stream, -MAX_WBITS) != Z_OK) {
-    return bfm_fail(BFM_NO_MEMORY, "no memory to unpack");
+    return bfm_fail(BFM_NO_MEMORY, "out of memory for decompression");
   }
   int good = inflate(&stream, Z_FINISH) == Z_STREAM_END && stream.total_out == m->unpacked;
   inflateEnd(&stream);
-  return good ? BFM_OK : damaged("a member cannot be unpacked");
+  return good ? BFM_OK : damaged("a member cannot be decompressed");
 }
 
 static int unpack(const Npz *npz, const Member *m, uint8_t **out) {
   int stored = m->method == 0;
   if (!stored && m->method != 8) {
-    return bfm_fail(BFM_BAD_FILE, "a member is packed by method %u; only deflate is read",
-                    m->method);
+    return bfm_fail(BFM_BAD_FILE,
+                    "a member is compressed with method %u, but bfm reads only deflate", m->method);
   }
-  // deflate makes data at most 1032 times smaller: more is a lie that would only cost memory
+  // deflate shrinks data by at most a factor of 1032: a larger size is wrong
   if (m->unpacked >= MEMBER_MAX || m->packed >= MEMBER_MAX ||
       (stored ? m->unpacked != m->packed : m->unpacked / 1032 > m->packed + 1)) {
     return damaged("a member has an impossible size");
   }
   *out = malloc(m->unpacked + 1);
-  if (!*out) return bfm_fail(BFM_NO_MEMORY, "no memory for %" PRIu64 " bytes", m->unpacked);
+  if (!*out) return bfm_fail(BFM_NO_MEMORY, "out of memory for %" PRIu64 " bytes", m->unpacked);
   int status = BFM_OK;
   if (stored) memcpy(*out, npz->bytes + m->at, m->unpacked);
   else status = inflate_member(npz, m, *out);
@@ -149,7 +149,7 @@ static int unpack(const Npz *npz, const Member *m, uint8_t **out) {
 
 // ---------------------------------- the array ----------------------------------------------------
 
-// how numpy names the types of numbers, and how one of them becomes a double
+// numpy's names of number types, and the conversion of one number to double
 #define CONVERT(name, type)              \
   static double name(const uint8_t *p) { \
     type value;                          \
@@ -176,7 +176,7 @@ typedef struct {
   size_t at;  // offset of the numbers
 } Array;
 
-// what follows a key of the dictionary, spaces skipped
+// the text after a key of the dictionary, without leading spaces
 static const char *value_of(const char *header, const char *key) {
   const char *at = strstr(header, key);
   return at ? at + strlen(key) + strspn(at + strlen(key), " ") : "";
@@ -203,11 +203,11 @@ static int read_shape(const char *text, Array *array) {
 static int read_header(const uint8_t *bytes, uint64_t size, Array *array) {
   static const uint8_t magic[6] = "\x93NUMPY";
   char header[4096];
-  if (size < 12 || memcmp(bytes, magic, sizeof magic)) return damaged("a member is no array");
+  if (size < 12 || memcmp(bytes, magic, sizeof magic)) return damaged("a member is not an array");
   size_t begin = bytes[6] == 1 ? 10 : 12;
   uint64_t length = bytes[6] == 1 ? get16(bytes + 8) : get32(bytes + 8);
   if (length >= sizeof header || begin + length > size)
-    return damaged("an array's head is too long");
+    return damaged("an array's header is too long");
   memcpy(header, bytes + begin, length);
   header[length] = 0;
   array->at = begin + length;
@@ -217,17 +217,18 @@ static int read_header(const uint8_t *bytes, uint64_t size, Array *array) {
     if (!strncmp(type, types[array->type].name, 5)) break;
   }
   if (array->type == TYPE_COUNT) {
-    return bfm_fail(BFM_BAD_FILE, "an array has numbers of type %.*s, which is not read",
+    return bfm_fail(BFM_BAD_FILE, "an array has numbers of type %.*s, which bfm does not read",
                     (int)strcspn(type, ","), type);
   }
   TRY(read_shape(value_of(header, "'shape':"), array));
   if (strncmp(value_of(header, "'fortran_order':"), "False", 5) && array->columns != 1) {
-    return bfm_fail(BFM_BAD_FILE, "an array is stored by columns, which is not read");
+    return bfm_fail(BFM_BAD_FILE,
+                    "an array is stored in column-major order, which bfm does not read");
   }
-  // rows and columns are below 2^31, so their product and eight times it fit
+  // rows and columns are below 2^31, so eight times their product does not overflow
   uint64_t numbers = (uint64_t)array->rows * (uint64_t)array->columns;
   if (numbers > size || numbers * types[array->type].size != size - array->at) {
-    return damaged("an array's size is not that of its shape");
+    return damaged("an array's size does not match its shape");
   }
   return BFM_OK;
 }
@@ -236,7 +237,7 @@ static int convert(const uint8_t *bytes, const Array *array, double **values) {
   int64_t count = array->rows * array->columns;
   size_t size = types[array->type].size;
   *values = malloc((size_t)(count + 1) * sizeof **values);
-  if (!*values) return bfm_fail(BFM_NO_MEMORY, "no memory for %" PRId64 " numbers", count);
+  if (!*values) return bfm_fail(BFM_NO_MEMORY, "out of memory for %" PRId64 " numbers", count);
   for (int64_t i = 0; i < count; i++) {
     (*values)[i] = types[array->type].convert(bytes + array->at + (size_t)i * size);
   }
@@ -268,14 +269,14 @@ int npz_read(const Npz *npz, const char *name, int64_t *rows, int64_t *columns, 
   return BFM_OK;
 }
 
-// ---------------------------------- life ---------------------------------------------------------
+// ---------------------------------- opening and closing ------------------------------------------
 
 static int make(Npz **out, uint8_t *bytes, size_t size) {
   Npz *npz = calloc(1, sizeof *npz);
   *out = npz;
   if (!npz) {
     free(bytes);
-    return bfm_fail(BFM_NO_MEMORY, "no memory for an archive");
+    return bfm_fail(BFM_NO_MEMORY, "out of memory for an archive");
   }
   npz->bytes = bytes;
   npz->size = size;
@@ -290,7 +291,7 @@ static int make(Npz **out, uint8_t *bytes, size_t size) {
 int npz_parse(Npz **npz, const void *bytes, size_t size) {
   *npz = NULL;
   uint8_t *copy = malloc(size + 1);
-  if (!copy) return bfm_fail(BFM_NO_MEMORY, "no memory for %zu bytes", size);
+  if (!copy) return bfm_fail(BFM_NO_MEMORY, "out of memory for %zu bytes", size);
   memcpy(copy, bytes, size);
   return make(npz, copy, size);
 }
@@ -307,7 +308,7 @@ int npz_open(Npz **npz, const char *path) {
   close(fd);
   if (!bytes || done < size) {
     free(bytes);
-    return bfm_fail(BFM_IO, "cannot read %s: %zu of its %zu bytes came", path, done, size);
+    return bfm_fail(BFM_IO, "cannot read %s: got %zu of %zu bytes", path, done, size);
   }
   int status = make(npz, bytes, size);
   return status ? bfm_fail_prefix(status, "%s: ", path) : BFM_OK;

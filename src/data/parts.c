@@ -1,6 +1,6 @@
-// Parts as rows of a table: the field of Dataset that points to the rows, and the one that holds the
-// number of columns. When all parts together need more than half of the memory, they are kept in
-// temporary files.
+// The table of parts: for each, the field of Dataset that points to its rows and the field that holds
+// the number of columns. If all parts together need more than half of the machine's memory, they are
+// kept in temporary files.
 
 #include "data/parts.h"
 
@@ -13,7 +13,7 @@
 #define AT(field) offsetof(Dataset, field)
 
 static const struct {
-  const char *name;  // of the table in files
+  const char *name;  // of the table in files, or NULL
   ColumnType type;
   size_t rows, columns;  // offsets in Dataset; columns 0: a single column
 } part_list[PART_COUNT] = {
@@ -82,10 +82,10 @@ int parts_grow(Dataset *data, int64_t rows) {
   }
   if (bytes >= 0x1p62) {
     return bfm_fail(BFM_NO_MEMORY,
-                    "%" PRId64 " transitions of %.0f bytes each do not fit on any machine", rows,
+                    "%" PRId64 " transitions of %.0f bytes each exceed the address space", rows,
                     bytes / (double)rows);
   }
-  hdf5_probe_pause();  // moving earlier rows into files takes time that is not HDF5's
+  hdf5_probe_pause();  // moving earlier rows into files must not count as HDF5's time
   for (int k = 0; k < PART_COUNT; k++) {
     if (!needs_buffer(data, k)) continue;
     TRY(row_buffer_grow(&data->buffers[k], part_rows(data, k),

@@ -17,7 +17,7 @@
 
 static inline int has_part(const Dataset *data, int part) { return data->parts >> part & 1; }
 
-const char *part_name(int part);  // of its table in files; NULL when the part is derived
+const char *part_name(int part);  // of its table in files; NULL if the part is derived
 int part_axes(int part);          // 1: [rows], 2: [rows, columns]
 
 // name, type and columns of a part
@@ -32,10 +32,10 @@ int part_is_mapped(const Dataset *data, int part);
 
 void parts_drop(Dataset *data, uint32_t parts);
 
-// make room for exactly this many rows in all parts that are not mapped
+// makes room for exactly this many rows in all parts that are not mapped
 int parts_grow(Dataset *data, int64_t rows);
 
-// make room for an episode of so many more rows; grows by doubling
+// makes room for an episode of this many more rows; grows by doubling
 int parts_reserve(Dataset *data, int64_t rows);
 
 #endif

@@ -15,7 +15,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-// not /tmp, which may be a file system in memory
+// the default is not /tmp, which may be a file system in memory
 static const char *folder(void) {
   const char *named = getenv("TMPDIR");
   return named && *named ? named : "/var/tmp";
@@ -38,8 +38,8 @@ static int open_unlinked(RowBuffer *buffer, size_t bytes) {
   return BFM_OK;
 }
 
-// The process that probes a file shares this file and may have reserved the space already: only the
-// bytes beyond the present size must still fit on the disk.
+// The child process that probes a dataset shares this file and may have reserved the space already:
+// only the bytes beyond its current size must still fit on the disk.
 static int reserve(const RowBuffer *buffer, size_t bytes) {
   int fd = buffer->file - 1;
   struct stat file;

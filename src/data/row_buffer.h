@@ -16,17 +16,17 @@ typedef struct {
   int file;      // descriptor of the temporary file plus 1, or 0 without one
 } RowBuffer;
 
-// Grow the buffer to this many bytes, keep its contents and set *rows to the first row. With spill,
-// or when memory runs out, the rows move into a temporary file and stay there.
+// Grows the buffer to this many bytes, keeps its contents and sets *rows to the first row. With
+// spill, or if memory runs out, the rows move into a temporary file and stay there.
 int row_buffer_grow(RowBuffer *buffer, void **rows, size_t bytes, int spill);
 
-// map bytes of an open file read-only and set *rows; offset need not be a multiple of a page
+// maps bytes of an open file read-only and sets *rows; offset need not be a multiple of the page size
 int row_buffer_map(RowBuffer *buffer, void **rows, int fd, off_t offset, size_t bytes);
 
-// make the rows writable; changes to a mapped dataset file stay private to this process
+// makes the rows writable; changes to a mapped dataset file stay private to this process
 int row_buffer_make_writable(const RowBuffer *buffer);
 
-// tell the kernel that rows will be read in random order, so that it does not read ahead
+// tells the kernel that rows will be read in random order, so that it does not read ahead
 void row_buffer_expect_random_reads(const RowBuffer *buffer);
 
 void row_buffer_free(RowBuffer *buffer);

@@ -1,6 +1,6 @@
-// safetensors: one check of a header serves both ways. The reader maps the file and points into it;
-// the writer runs the reader's check over the header it made before a byte reaches the disk, so it
-// cannot write a file that it would refuse.
+// safetensors files. The reader maps the file, and its tensors point into the mapping. Before the
+// writer writes anything, it runs the reader's check on its own header, so it cannot write a file
+// that the reader would refuse.
 
 #include "data/safetensors.h"
 
@@ -41,7 +41,7 @@ struct SafeTensors {
   Entry *entries;         // in the header's order
   Entry **sorted;         // by name
   int count;
-  void *map;  // NULL when the bytes are the caller's
+  void *map;  // NULL if the bytes belong to the caller
   size_t map_size;
 };
 
@@ -57,7 +57,7 @@ const char *tensor_type_name(TensorType type) { return types[type].name; }
 
 // ---------------------------------- the check of a header ----------------------------------------
 
-// a JSON number that is a whole number a double holds exactly
+// converts a JSON number to a count; it must be whole and at most 2^53
 static int as_count(const cJSON *item, int64_t *out) {
   if (!cJSON_IsNumber(item)) return 0;
   double value = item->valuedouble;
@@ -70,13 +70,14 @@ static int check_name(const char *name) {
   size_t length = strlen(name);
   if (length == 0) return bfm_fail(BFM_BAD_FILE, "a tensor has no name");
   if (length >= sizeof((Tensor *)0)->name) {
-    return bfm_fail(BFM_BAD_FILE,
-                    "the name of tensor \"%.40s…\" has %zu characters, at most %zu can be read",
-                    name, length, sizeof((Tensor *)0)->name - 1);
+    return bfm_fail(
+        BFM_BAD_FILE,
+        "the name of tensor \"%.40s…\" has %zu characters, but at most %zu are supported", name,
+        length, sizeof((Tensor *)0)->name - 1);
   }
   for (const char *c = name; *c; c++) {
     if ((unsigned char)*c < 32 || *c == 127) {
-      return bfm_fail(BFM_BAD_FILE, "a tensor's name has the control character %d in it", *c);
+      return bfm_fail(BFM_BAD_FILE, "a tensor's name contains the control character %d", *c);
     }
   }
   return BFM_OK;
@@ -90,10 +91,9 @@ static int read_type(Tensor *t, const cJSON *dtype) {
       return BFM_OK;
     }
   }
-  return bfm_fail(
-      BFM_BAD_FILE,
-      "tensor %s has dtype \"%.20s\", but only F32, F64, I64, I32, U8, BF16 and F16 can be read",
-      t->name, dtype->valuestring);
+  return bfm_fail(BFM_BAD_FILE,
+                  "tensor %s has dtype \"%.20s\", but must be F32, F64, I64, I32, U8, BF16 or F16",
+                  t->name, dtype->valuestring);
 }
 
 static int read_shape(Tensor *t, const cJSON *shape, int64_t *bytes) {
@@ -102,7 +102,7 @@ static int read_shape(Tensor *t, const cJSON *shape, int64_t *bytes) {
   *bytes = types[t->type].size;
   for (const cJSON *item = shape->child; item; item = item->next) {
     if (t->dims == TENSOR_MAX_DIMS) {
-      return bfm_fail(BFM_BAD_FILE, "tensor %s has %d axes, at most %d can be read", t->name,
+      return bfm_fail(BFM_BAD_FILE, "tensor %s has %d axes, but at most %d are supported", t->name,
                       cJSON_GetArraySize(shape), TENSOR_MAX_DIMS);
     }
     int64_t *extent = &t->shape[t->dims++];
@@ -118,15 +118,14 @@ static int read_shape(Tensor *t, const cJSON *shape, int64_t *bytes) {
   return BFM_OK;
 }
 
-// data_start is where the data_size bytes of data begin in the file
+// data_start: offset in the file of the data_size bytes of data
 static int read_offsets(Entry *entry, const cJSON *offsets, int64_t bytes, size_t data_start,
                         size_t data_size) {
   const Tensor *t = &entry->tensor;
   int64_t begin, end;
   if (!cJSON_IsArray(offsets) || cJSON_GetArraySize(offsets) != 2 ||
       !as_count(offsets->child, &begin) || !as_count(offsets->child->next, &end)) {
-    return bfm_fail(BFM_BAD_FILE, "the data_offsets of tensor %s are not two whole numbers",
-                    t->name);
+    return bfm_fail(BFM_BAD_FILE, "data_offsets of tensor %s are not two whole numbers", t->name);
   }
   if (begin > end || (uint64_t)end > data_size) {
     return bfm_fail(BFM_BAD_FILE,
@@ -168,7 +167,7 @@ static int read_metadata(SafeTensors *file, const cJSON *metadata) {
   if (!cJSON_IsObject(metadata)) return bfm_fail(BFM_BAD_FILE, METADATA " is not an object");
   for (const cJSON *item = metadata->child; item; item = item->next) {
     if (!cJSON_IsString(item)) {
-      return bfm_fail(BFM_BAD_FILE, "the value of \"%.40s\" in " METADATA " is not a text",
+      return bfm_fail(BFM_BAD_FILE, "the value of \"%.40s\" in " METADATA " is not a string",
                       item->string);
     }
     if (cJSON_GetObjectItemCaseSensitive(metadata, item->string) != item) {
@@ -190,7 +189,7 @@ static int by_data(const void *a, const void *b) {
   return (m > n) - (m < n);
 }
 
-// the tensors must tile the data: no overlap, no hole, nothing left over
+// the tensors must cover the data without overlaps, gaps and a rest
 static int check_tiling(SafeTensors *file, size_t data_size) {
   qsort(file->sorted, file->count, sizeof *file->sorted, by_data);
   size_t at = 0;
@@ -198,11 +197,11 @@ static int check_tiling(SafeTensors *file, size_t data_size) {
     const Entry *entry = file->sorted[i];
     if (entry->begin < at) {
       return bfm_fail(BFM_BAD_FILE,
-                      "tensor %s begins at byte %zu, where another still goes on to %zu",
+                      "tensor %s begins at byte %zu, but the one before it ends at %zu",
                       entry->tensor.name, entry->begin, at);
     }
     if (entry->begin > at) {
-      return bfm_fail(BFM_BAD_FILE, "there is a hole of %zu bytes before tensor %s",
+      return bfm_fail(BFM_BAD_FILE, "there is a gap of %zu bytes before tensor %s",
                       entry->begin - at, entry->tensor.name);
     }
     at += tensor_bytes(&entry->tensor);
@@ -232,14 +231,14 @@ static int read_header(SafeTensors *file, const char *text, size_t length, size_
                     (size_t)(end - text));
   }
   for (; end < text + length; end++) {
-    if (*end != ' ') return bfm_fail(BFM_BAD_FILE, "the header goes on after its JSON ends");
+    if (*end != ' ') return bfm_fail(BFM_BAD_FILE, "the header has text after its JSON object");
   }
 
   int entries = cJSON_GetArraySize(file->header);
   file->entries = calloc(entries + 1, sizeof *file->entries);
   file->sorted = calloc(entries + 1, sizeof *file->sorted);
   if (!file->entries || !file->sorted) {
-    return bfm_fail(BFM_NO_MEMORY, "no memory for the names of %d tensors", entries);
+    return bfm_fail(BFM_NO_MEMORY, "out of memory for the names of %d tensors", entries);
   }
 
   for (const cJSON *item = file->header->child; item; item = item->next) {
@@ -269,7 +268,7 @@ static int parse(SafeTensors *file, const void *bytes, size_t size) {
 
   size_t rest = size - LENGTH_BYTES;
   if (!memcmp(bytes, "\x89HDF\r\n\x1a\n", LENGTH_BYTES)) {
-    return bfm_fail(BFM_BAD_FILE, "this is an HDF5 file, a dataset: a model is wanted here");
+    return bfm_fail(BFM_BAD_FILE, "this is a dataset (HDF5), not a model");
   }
   if (length > HEADER_MAX) return bfm_fail(BFM_BAD_FILE, "this is not a safetensors file");
   if (length > rest) {
@@ -288,7 +287,7 @@ static int parse(SafeTensors *file, const void *bytes, size_t size) {
 
 int safetensors_parse(SafeTensors **file, const void *bytes, size_t size) {
   *file = calloc(1, sizeof **file);
-  if (!*file) return bfm_fail(BFM_NO_MEMORY, "no memory to read a safetensors file");
+  if (!*file) return bfm_fail(BFM_NO_MEMORY, "out of memory to read a safetensors file");
   int status = parse(*file, bytes, size);
   if (status) {
     safetensors_close(*file);
@@ -361,7 +360,7 @@ int safetensors_metadata_at(const SafeTensors *file, int index, const char **key
 
 // ---------------------------------- writing ------------------------------------------------------
 
-// tensors with larger elements come first: then every one begins aligned, without a hole
+// tensors with larger elements come first, so that all are aligned without gaps
 static const int sizes[] = {8, 4, 2, 1};
 
 static int check_given(const Tensor *t) {
@@ -397,7 +396,7 @@ static int add_entry(cJSON *header, const Tensor *t, size_t begin) {
          cJSON_AddRawToObject(entry, "data_offsets", offsets);
 }
 
-// the header as JSON in a malloc'ed string, NULL when out of memory; the data's size on the way
+// the header as JSON in a new string, NULL if out of memory; also computes the size of the data
 static char *header_json(const Tensor *tensors, int count, const char *const *metadata,
                          size_t *data_size) {
   cJSON *header = cJSON_CreateObject();
@@ -424,19 +423,19 @@ done:
   return json;
 }
 
-// the header with its length before it, padded with spaces so that the data begins aligned
+// the header preceded by its length and padded with spaces, so that the data is aligned
 static int make_header(const Tensor *tensors, int count, const char *const *metadata, char **out,
                        size_t *size) {
   size_t data_size;
   char *json = header_json(tensors, count, metadata, &data_size);
-  if (!json) return bfm_fail(BFM_NO_MEMORY, "no memory for the header of %d tensors", count);
+  if (!json) return bfm_fail(BFM_NO_MEMORY, "out of memory for the header of %d tensors", count);
 
   size_t length = (strlen(json) + 7) / 8 * 8;
   *size = LENGTH_BYTES + length;
   *out = malloc(*size);
   if (!*out) {
     free(json);
-    return bfm_fail(BFM_NO_MEMORY, "no memory for a header of %zu bytes", *size);
+    return bfm_fail(BFM_NO_MEMORY, "out of memory for a header of %zu bytes", *size);
   }
   for (int i = 0; i < LENGTH_BYTES; i++) (*out)[i] = (char)(length >> 8 * i);
   memset(*out + LENGTH_BYTES, ' ', length);
@@ -470,7 +469,7 @@ int safetensors_write(const char *path, const Tensor *tensors, int count,
   char *header = NULL;
   size_t header_size = 0;
   int status = make_header(tensors, count, metadata, &header, &header_size);
-  if (status == BFM_BAD_FILE) status = BFM_BAD_ARGUMENT;  // the tensors are the caller's
+  if (status == BFM_BAD_FILE) status = BFM_BAD_ARGUMENT;  // because the caller passed the tensors
   if (status) return bfm_fail_prefix(status, "cannot write %s: ", path);
   status = write_file(path, tensors, count, header, header_size);
   free(header);

@@ -1,6 +1,6 @@
-// safetensors files: an 8-byte header length, a JSON header, raw little-endian tensors.
-// Written to a temporary name, fsynced, renamed: a reader sees the old file or the new one.
-// The reader trusts nothing: sizes, offsets, names, overlaps and types are checked.
+// safetensors files: an 8-byte header length, a JSON header, raw little-endian tensors. Files are
+// written atomically (core/files.h). The reader trusts nothing: it checks sizes, offsets, names,
+// overlaps and types.
 
 #ifndef BFM_DATA_SAFETENSORS_H
 #define BFM_DATA_SAFETENSORS_H
@@ -27,15 +27,15 @@ typedef struct {
   TensorType type;
   int dims;
   int64_t shape[TENSOR_MAX_DIMS];
-  const void *data;  // in a file: points into the mapping, aligned to the type
+  const void *data;  // when read: points into the mapped file, aligned to the type
 } Tensor;
 
 size_t tensor_bytes(const Tensor *t);
 int64_t tensor_count(const Tensor *t);
 const char *tensor_type_name(TensorType type);  // "F32"
 
-// keys and values of the metadata alternate, ending with NULL (or metadata is NULL); tensors are
-// written in the order given, those with larger elements first so that all are aligned
+// metadata: keys and values alternate, and a NULL ends them; may be NULL. Tensors are written in the
+// given order, except that those with larger elements come first so that all are aligned.
 int safetensors_write(const char *path, const Tensor *tensors, int count,
                       const char *const *metadata);
 
@@ -50,7 +50,7 @@ const Tensor *safetensors_at(const SafeTensors *file, int index);
 const Tensor *safetensors_find(const SafeTensors *file, const char *name);   // or NULL
 const char *safetensors_metadata(const SafeTensors *file, const char *key);  // or NULL
 
-// metadata pair number index; 0 past the last
+// metadata pair number `index`; returns 0 after the last
 int safetensors_metadata_at(const SafeTensors *file, int index, const char **key,
                             const char **value);
 

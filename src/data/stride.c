@@ -1,5 +1,5 @@
-// Transitions over several steps. A window is n consecutive rows of an episode with the same action:
-// it becomes one transition from its first row to the successor of its last.
+// Transitions over several steps. A window is n consecutive rows of an episode with the same action.
+// It becomes one transition, from its first row to the successor of its last row.
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -7,10 +7,10 @@
 
 #include "data/parts.h"
 
-// Find the last row of every window and return their number. Overwrites data->ends, window by window,
-// with 1 where a window is the last of its episode.
+// Finds the last row of every window and returns the number of windows. Overwrites data->ends, one
+// entry per window, with 1 for the last window of an episode.
 static int64_t find_windows(Dataset *data, int64_t n, int64_t *last) {
-  int64_t begin = 0, count = 0;  // the first row with the present action; windows so far
+  int64_t begin = 0, count = 0;  // the first row with the current action; windows so far
   size_t bytes = part_row_bytes(data, PART_ACT);
   data->episodes = 0;
   for (int64_t i = 0; i < data->count; i++) {
@@ -30,7 +30,7 @@ static int64_t find_windows(Dataset *data, int64_t n, int64_t *last) {
   return count;
 }
 
-// copy the successor, its reward and its discount from a window's last row, the rest from its first
+// copies the successor, its reward and its discount from a window's last row, the rest from its first
 static void copy_windows(const Dataset *from, Dataset *to, int64_t n, const int64_t *last) {
   const uint32_t from_last = BIT(PART_NEXT_OBS) | BIT(PART_REWARDS) | BIT(PART_DISCOUNT);
   for (int k = 0; k < PART_COUNT; k++) {
@@ -45,7 +45,7 @@ static void copy_windows(const Dataset *from, Dataset *to, int64_t n, const int6
 int dataset_stride(Dataset *data, int64_t n) {
   if (n == 1) return BFM_OK;
   int64_t *last = malloc((size_t)data->count * sizeof *last);
-  if (!last) return bfm_fail(BFM_NO_MEMORY, "no memory for %" PRId64 " rows", data->count);
+  if (!last) return bfm_fail(BFM_NO_MEMORY, "out of memory for %" PRId64 " rows", data->count);
   Dataset to = *data;
   to.capacity = 0;
   memset(to.buffers, 0, sizeof to.buffers);
@@ -54,10 +54,9 @@ int dataset_stride(Dataset *data, int64_t n) {
   int status = BFM_OK;
   if (to.count < 2) {
     status = bfm_fail(BFM_BAD_ARGUMENT,
-                      "stride is %" PRId64
-                      ", but the number of times that the data holds an action for %" PRId64
-                      " steps is %" PRId64 ": training needs at least 2",
-                      n, n, to.count);
+                      "stride is %" PRId64 ", but the data has %" PRId64 " windows of %" PRId64
+                      " steps with the same action: training needs at least 2",
+                      n, to.count, n);
   }
   if (!status) status = parts_grow(&to, to.count);
   if (!status) copy_windows(data, &to, n, last);

@@ -1,8 +1,9 @@
-// A dataset file written in a stream. HDF5 lays out the whole file once, under a temporary name:
-// its tables are contiguous, with room for the planned rows (a sparse file: room takes no disk), in
-// the oldest format, which has no checksums. From then on it is out of the game: rows are written
-// to their place, and a flush writes each table's number of rows into its header. That is one write
-// within a page, so a reader finds the old number or the new one whenever the writer dies.
+// A dataset file written in a stream. The HDF5 library creates the whole file once, under a temporary
+// name: contiguous tables with room for the planned rows (the file is sparse, so room takes no disk
+// space), in the oldest format, which has no checksums. After that the writer works without the
+// library: it writes rows to their place in the file, and a flush writes the number of rows into the
+// header of each table. That is a single write within a page, so a reader sees the old number or
+// the new one, whenever the writer is killed.
 
 #define _GNU_SOURCE  // locks of an open file
 #include "data/writer.h"
@@ -20,13 +21,13 @@
 
 #define COPY_BYTES (1 << 20)
 
-#define HEADER_BYTES 512  // no table's header has more, and none lies across two pages
+#define HEADER_BYTES 512  // at least those of a table's header, which never crosses a page
 
-// where a table is in the file
+// the place of a table in the file
 typedef struct {
   off_t rows, header;
-  uint8_t bytes[HEADER_BYTES];  // the header, of which two words change: in it, they are at
-  int length_at, address_at;    // the number of rows, the first row
+  uint8_t bytes[HEADER_BYTES];  // the header, of which only two words change:
+  int length_at, address_at;    // offsets in it of the number of rows and of the data's address
 } Place;
 
 struct Writer {
@@ -36,7 +37,7 @@ struct Writer {
   Place places[WRITER_TABLES];
   int table_count;
   int64_t rows, planned;
-  int shown;  // the tables are not empty
+  int shown;  // 1: the headers show rows, so the tables have an address
 };
 
 static const size_t type_sizes[] =
@@ -64,8 +65,8 @@ static int put(const Writer *w, const char *what, const void *bytes, size_t size
   return BFM_OK;
 }
 
-// HDF5 takes a table without rows that lies somewhere for a damaged one: only with its first rows
-// a table gets its address
+// HDF5 considers an empty table with an address damaged, so a table gets its address only together
+// with its first rows.
 static int put_length(Writer *w, int i) {
   Place *place = &w->places[i];
   uint64_t rows = htole64((uint64_t)w->rows);
@@ -77,7 +78,8 @@ static int put_length(Writer *w, int i) {
              (size_t)(end - place->length_at) + sizeof rows, place->header + place->length_at);
 }
 
-// the first table last: nobody who goes by its length misses rows of another
+// The first table comes last: readers take the number of rows from it, so all other tables must have
+// their rows before.
 static int put_lengths(Writer *w) {
   for (int i = w->table_count - 1; i >= 0; i--) TRY(put_length(w, i));
   w->shown = w->rows > 0;
@@ -88,8 +90,9 @@ static int put_lengths(Writer *w) {
 
 enum { MESSAGE_SPACE = 1, MESSAGE_LAYOUT = 8 };
 
-// an object header of version 1 is a row of messages; those looked for are a dataspace of version 1
-// and a contiguous layout of version 3. 0: they are not there, or not where one write reaches both
+// Reads the object header of a table. A header of version 1 is a sequence of messages, of which two
+// are needed: the dataspace (version 1) and the contiguous layout (version 3). Returns 0 if the header
+// lacks them, or if a single write could cross a page.
 static int read_header(Place *place, int fd) {
   const uint8_t *bytes = place->bytes;
   ssize_t size = pread(fd, place->bytes, HEADER_BYTES, place->header);
@@ -116,7 +119,7 @@ static int same_type(hid_t handle, ColumnType type) {
   return same;
 }
 
-// find a table's place; the shortest one decides how many rows there are
+// finds the place of a table; the shortest table determines the number of rows
 static int locate_table(Writer *w, hid_t file, int i) {
   const Table *table = &w->tables[i];
   int64_t rows = 0, columns = 0;
@@ -126,7 +129,7 @@ static int locate_table(Writer *w, hid_t file, int i) {
   H5O_info_t info;
   if (handle < 0 || H5Oget_info(handle, &info) < 0) {
     H5Dclose(handle);
-    return bfm_fail(BFM_BAD_FILE, "%s cannot be opened", table->name);
+    return bfm_fail(BFM_BAD_FILE, "cannot open the table %s", table->name);
   }
   w->places[i] = (Place){.rows = (off_t)H5Dget_offset(handle), .header = (off_t)info.addr};
   hsize_t room = H5Dget_storage_size(handle) / table_row_bytes(table);
@@ -134,11 +137,10 @@ static int locate_table(Writer *w, hid_t file, int i) {
              (!table->columns || columns == table->columns);
   H5Dclose(handle);
   if (!same) {
-    return bfm_fail(BFM_BAD_FILE, "%s has another type or shape than it would be given",
-                    table->name);
+    return bfm_fail(BFM_BAD_FILE, "%s has another type or shape than the new rows", table->name);
   }
   if (!read_header(&w->places[i], w->fd) || (rows && room < (hsize_t)w->planned)) {
-    return bfm_fail(BFM_BAD_FILE, "%s is not laid out to grow; bfm data convert rewrites the file",
+    return bfm_fail(BFM_BAD_FILE, "%s has no room to grow: rewrite the file with bfm data convert",
                     table->name);
   }
   if (i == 0 || rows < w->rows) w->rows = rows;
@@ -147,7 +149,7 @@ static int locate_table(Writer *w, hid_t file, int i) {
 
 typedef struct {
   Writer *writer;
-  Note *notes;  // to be freed
+  Note *notes;  // the caller frees them
   int note_count;
 } Found;
 
@@ -161,10 +163,11 @@ static int locate_tables(hid_t file, void *context) {
   return status ? bfm_fail_prefix(status, "%s: ", w->path) : BFM_OK;
 }
 
-// in the file under this name, which the writer has open
+// finds all tables in the file of this name, which the writer has open
 static int locate(Found *found, const char *name) { return hdf5_use(name, locate_tables, found); }
 
-// a lock dies with its process. The file may have been replaced while it was being opened
+// Opens and locks a file; the lock ends with the process. Fails also if another process replaced the
+// file in the meantime.
 static int open_locked(Writer *w, const char *name) {
   struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
   struct stat mine, there;
@@ -214,7 +217,7 @@ static int put_contents(const Writer *w, hid_t file, int64_t planned, const Note
   return BFM_OK;
 }
 
-// the file as HDF5 makes it, with all planned rows
+// creates the file with HDF5, with all planned rows
 static int lay_out(const Writer *w, const char *name, int64_t planned, const Note *notes,
                    int note_count) {
   hid_t access = H5Pcreate(H5P_FILE_ACCESS);
@@ -226,27 +229,27 @@ static int lay_out(const Writer *w, const char *name, int64_t planned, const Not
   int status =
       file < 0 ? bfm_fail(BFM_IO, "cannot create %s: %s", w->path, strerror(errno ? errno : EIO))
                : put_contents(w, file, planned, notes, note_count);
-  if (file >= 0 && H5Fclose(file) < 0 && !status) status = failed(w, "the head");
+  if (file >= 0 && H5Fclose(file) < 0 && !status) status = failed(w, "the header");
   return status;
 }
 
-// whether the file system takes a file of this size is asked before HDF5 is
+// checks, before HDF5 does, that the file system supports a file of this size
 static int check_room(const Writer *w, int fd, int64_t planned) {
   double bytes = 1 << 16;
   for (int i = 0; i < w->table_count; i++) {
     bytes += (double)planned * (double)table_row_bytes(&w->tables[i]);
   }
   if (planned < 1) {
-    return bfm_fail(BFM_BAD_ARGUMENT, "%s cannot be planned for %" PRId64 " rows", w->path,
-                    planned);
+    return bfm_fail(BFM_BAD_ARGUMENT, "cannot create %s for %" PRId64 " rows: plan at least 1",
+                    w->path, planned);
   }
   if (bytes >= 0x1p62) errno = EFBIG;
   if (bytes < 0x1p62 && !ftruncate(fd, (off_t)bytes)) return BFM_OK;
-  return bfm_fail(BFM_IO, "%s cannot be made for %" PRId64 " rows, %.1f GB: %s", w->path, planned,
+  return bfm_fail(BFM_IO, "cannot create %s for %" PRId64 " rows, %.1f GB: %s", w->path, planned,
                   bytes / 1e9, strerror(errno));
 }
 
-// under the temporary name, to be committed; open, locked and without rows
+// creates the file under its temporary name, open, locked and without rows; the caller commits it
 static int make_file(Writer *w, const OutputFile *file, int64_t planned, const Note *notes,
                      int note_count) {
   TRY(check_room(w, file->fd, planned));
@@ -259,7 +262,7 @@ static int make_file(Writer *w, const OutputFile *file, int64_t planned, const N
   return put_lengths(w);
 }
 
-// ---------------------------------- life ---------------------------------------------------------
+// ---------------------------------- opening and closing ------------------------------------------
 
 static int writer_new(Writer **out, const char *path, const Table *tables, int table_count) {
   *out = NULL;
@@ -267,7 +270,7 @@ static int writer_new(Writer **out, const char *path, const Table *tables, int t
   if (w) w->path = strdup(path);
   if (!w || !w->path) {
     free(w);
-    return bfm_fail(BFM_NO_MEMORY, "no memory for a writer");
+    return bfm_fail(BFM_NO_MEMORY, "out of memory for a writer");
   }
   w->fd = -1;
   w->table_count = table_count;
@@ -287,8 +290,8 @@ static int create(Writer *w, int64_t planned, const Note *notes, int note_count)
   struct stat info;
   OutputFile file;
   if (!lstat(w->path, &info)) {
-    return bfm_fail(BFM_IO, "%s is there already%s", w->path,
-                    S_ISREG(info.st_mode) ? ": --resume goes on with it" : "");
+    return bfm_fail(BFM_IO, "%s already exists%s", w->path,
+                    S_ISREG(info.st_mode) ? ": use --resume to continue it" : "");
   }
   TRY(output_open(&file, w->path));
   int status = make_file(w, &file, planned, notes, note_count);
@@ -299,7 +302,7 @@ static int create(Writer *w, int64_t planned, const Note *notes, int note_count)
 
 static int copy_rows(const Writer *from, const Writer *to) {
   char *buffer = malloc(COPY_BYTES);
-  if (!buffer) return bfm_fail(BFM_NO_MEMORY, "no memory for a block of rows");
+  if (!buffer) return bfm_fail(BFM_NO_MEMORY, "out of memory for a block of rows");
   int status = BFM_OK;
   for (int i = 0; i < to->table_count; i++) {
     off_t bytes = (off_t)(from->rows * (int64_t)table_row_bytes(&to->tables[i])), n;
@@ -317,7 +320,7 @@ static int copy_rows(const Writer *from, const Writer *to) {
   return status;
 }
 
-// the same rows and notes in a file for another plan, which takes the place of this one
+// replaces the file by one with the same rows and notes for another number of planned rows
 static int rewrite(Writer *w, int64_t planned, const Note *notes, int note_count) {
   OutputFile file;
   TRY(output_open(&file, w->path));
@@ -376,8 +379,8 @@ int64_t writer_rows(const Writer *w) { return w->rows; }
 
 int writer_append(Writer *w, int64_t rows, const void *const *values) {
   if (rows > w->planned - w->rows) {
-    return bfm_fail(BFM_BAD_ARGUMENT, "%s is planned for %" PRId64 " rows, not for %" PRId64,
-                    w->path, w->planned, w->rows + rows);
+    return bfm_fail(BFM_BAD_ARGUMENT, "%s has room for %" PRId64 " rows, not for %" PRId64, w->path,
+                    w->planned, w->rows + rows);
   }
   int status = BFM_OK;
   for (int i = 0; i < w->table_count && !status; i++) {
@@ -386,7 +389,7 @@ int writer_append(Writer *w, int64_t rows, const void *const *values) {
                  w->places[i].rows + (off_t)(w->rows * bytes));
   }
   if (!status) w->rows += rows;
-  else put_lengths(w);  // on a full disk: the rows before these are whole
+  else put_lengths(w);  // publish the earlier rows, which are complete even if the disk is full
   return status;
 }
 

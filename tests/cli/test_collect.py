@@ -207,8 +207,8 @@ def test_refusals_leave_nothing(arguments, part, tmp_path):
 
 def test_files_are_not_overwritten(data, tmp_path):
   before = data.read_bytes()
-  assert "there already: --resume goes on" in refused("collect", "walker", "-o", data)
-  assert "is there already\n" in refused("collect", "walker", "-o", tmp_path)
+  assert "already exists: use --resume" in refused("collect", "walker", "-o", data)
+  assert "already exists\n" in refused("collect", "walker", "-o", tmp_path)
   assert "not made by bfm collect" in refused("collect", "--resume", "-o", data)
   assert "No such file" in refused("collect", "--resume", "-o", tmp_path / "nothing.h5")
   assert "cannot create" in refused("collect", "point_mass", "-o", tmp_path / "no" / "data.h5")

@@ -115,7 +115,7 @@ static void test_stream_and_resume(void **state) {
   assert_int_equal(writer_resume(&second, path, tables, TABLE_COUNT, 10000), BFM_IO);
   assert_non_null(strstr(bfm_error(), "another process is writing"));
   assert_int_equal(append(writer, 671), BFM_BAD_ARGUMENT);
-  assert_non_null(strstr(bfm_error(), "planned for 10000 rows, not for 10001"));
+  assert_non_null(strstr(bfm_error(), "has room for 10000 rows, not for 10001"));
   assert_int_equal(writer_close(writer), BFM_OK);
 
   // the same plan, a larger one, a smaller one, one that is too small
@@ -190,7 +190,7 @@ static void test_refusals(void **state) {
   assert_int_equal(append(writer, 5), BFM_OK);
   assert_int_equal(writer_close(writer), BFM_OK);
   assert_int_equal(writer_create(&writer, path, tables, TABLE_COUNT, 5, NULL, 0), BFM_IO);
-  assert_non_null(strstr(bfm_error(), "there already"));
+  assert_non_null(strstr(bfm_error(), "already exists"));
   Table wider[] = {{"observations", COLUMN_F32, 4}}, other[] = {{"observations", COLUMN_F64, 3}};
   assert_int_equal(writer_resume(&writer, path, wider, 1, 5), BFM_BAD_FILE);
   assert_int_equal(writer_resume(&writer, path, other, 1, 5), BFM_BAD_FILE);
@@ -244,7 +244,7 @@ static void test_files_of_others(void **state) {
     H5Pclose(layout);
     Writer *writer;
     assert_int_equal(writer_resume(&writer, path, tables, 1, 5), BFM_BAD_FILE);
-    assert_non_null(strstr(bfm_error(), "observations is not laid out to grow"));
+    assert_non_null(strstr(bfm_error(), "observations has no room to grow"));
   }
 }
 
