@@ -1,5 +1,5 @@
-// OpenGL without a window. Both libraries are looked for at run time, so that all but pictures
-// works where neither is installed; the few functions and numbers needed of them are declared here.
+// OpenGL without a window. Both libraries are loaded at run time, so that without them everything
+// but pictures still works. The few functions and constants needed of them are declared here.
 
 #include "render/gl.h"
 
@@ -13,7 +13,7 @@
 
 struct GlContext {
   void *context;
-  void *buffer;  // OSMesa: what the context draws to; pictures go to MuJoCo's own buffer
+  void *buffer;  // OSMesa: the buffer that the context needs; pictures go to MuJoCo's own buffer
 };
 
 static void *open_library(const char *const *names, int flags) {
@@ -112,8 +112,8 @@ static int egl_use(void *device) {
 
 static const char *const egl_names[] = {"libEGL.so.1", "libEGL.so", NULL};
 
-// the first device that is a GPU; one that is software is as good as OSMesa, and taken if asked for
-// or if MuJoCo would see EGL anyway
+// Takes the first device that is a GPU. A software device is no better than OSMesa, so it is taken
+// only if BFM_GL asks for EGL, or if MuJoCo would use EGL anyway.
 static int egl_load(void) {
   const char *chosen = getenv("BFM_GL");
   int any = (chosen && !strcmp(chosen, "egl")) || visible("eglGetProcAddress"), count = 0;
@@ -143,7 +143,7 @@ static int egl_load(void) {
 
 static int egl_new(GlContext *gl, int width, int height) {
   (void)width, (void)height;
-  if (!egl.bind_api(EGL_OPENGL_API)) return 0;  // of this thread
+  if (!egl.bind_api(EGL_OPENGL_API)) return 0;  // EGL keeps this setting per thread
   gl->context = egl.create(egl.display, egl.config, NULL, NULL);
   return gl->context && egl.make_current(egl.display, NULL, NULL, gl->context);
 }
@@ -154,10 +154,10 @@ static void egl_free(GlContext *gl) {
   egl.destroy(egl.display, gl->context);
 }
 
-// ---------------------------------- one of them --------------------------------------------------
+// ---------------------------------- choosing a library -------------------------------------------
 
 typedef struct {
-  const char *name;  // as MuJoCo knows it
+  const char *name;  // MuJoCo's name for it
   const char *const *libraries;
   int (*load)(void);
   int (*new)(GlContext *gl, int width, int height);
@@ -194,13 +194,13 @@ int gl_new(GlContext **out, int width, int height) {
     return bfm_fail(
         BFM_UNAVAILABLE,
         "BFM_GL is \"%.64s\", but must be osmesa (OSMesa, Debian: libosmesa6) or egl (EGL on a "
-        "GPU), whichever is here",
+        "GPU), and that library must be installed",
         chosen);
   }
   if (!backend) {
     return bfm_fail(BFM_UNAVAILABLE,
-                    "pictures need libOSMesa (Debian: libosmesa6), or EGL on a GPU, and neither is "
-                    "here: run make deps");
+                    "pictures need libOSMesa (Debian: libosmesa6) or EGL on a GPU, but neither is "
+                    "installed: run make deps");
   }
   if (hidden) {
     return bfm_fail(BFM_UNAVAILABLE,
@@ -209,7 +209,7 @@ int gl_new(GlContext **out, int width, int height) {
                     backend->name, backend->name);
   }
   GlContext *gl = calloc(1, sizeof *gl);
-  if (!gl) return bfm_fail(BFM_NO_MEMORY, "no memory for a picture");
+  if (!gl) return bfm_fail(BFM_NO_MEMORY, "out of memory for a picture");
   if (!backend->new (gl, width, height)) {
     gl_free(gl);
     return bfm_fail(BFM_UNAVAILABLE, "%s cannot draw %d x %d pixels", backend->name, width, height);

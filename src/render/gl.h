@@ -1,6 +1,6 @@
-// An OpenGL context without a window: EGL where a GPU offers one, else OSMesa, which needs none.
-// Which of the two is decided once in a process, when the first context is asked for: MuJoCo looks
-// up OpenGL's functions once. BFM_GL=egl or BFM_GL=osmesa decides it beforehand.
+// An OpenGL context without a window: by EGL if there is a GPU, else by OSMesa, which draws on the
+// CPU. The choice is made once per process, when the first context is created, because MuJoCo looks
+// up OpenGL's functions only once. BFM_GL=egl or BFM_GL=osmesa overrides it.
 
 #ifndef BFM_RENDER_GL_H
 #define BFM_RENDER_GL_H
@@ -9,7 +9,8 @@
 
 typedef struct GlContext GlContext;
 
-// a context, current in this thread; pictures of width × height are drawn in buffers of one's own
+// Creates a context and makes it current in this thread. Pictures of width × height need a buffer
+// beside the context's own.
 int gl_new(GlContext **context, int width, int height);
 void gl_free(GlContext *context);
 

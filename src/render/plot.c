@@ -1,5 +1,5 @@
-// Plots. A script with its numbers inside is written beside the pictures, gnuplot reads it and
-// draws both files under temporary names, and renames make them appear whole. No shell is involved.
+// Plots. bfm writes a script with its numbers beside the pictures. gnuplot reads it and draws both
+// files under temporary names, which are then renamed. No shell is involved.
 
 #define _GNU_SOURCE  // memmem
 #include "render/plot.h"
@@ -21,11 +21,11 @@ extern char **environ;
 
 static const struct {
   const char *terminal, *suffix;
-  const char *end;  // among the last bytes of a whole one
+  const char *end;  // occurs among the last bytes of a complete picture
 } pictures[] = {{"svg noenhanced background 'white'", "svg", "</svg>"},
                 {"pngcairo noenhanced", "png", "IEND"}};
 
-// as one word of gnuplot: quotes inside are doubled
+// writes a string of gnuplot, in which quotes are doubled
 static void put_text(FILE *out, const char *text) {
   fputc('\'', out);
   for (; *text; text++) {
@@ -54,8 +54,8 @@ int plot_stem(const char *path, char *stem, size_t size) {
     if (dot && !strcmp(dot + 1, pictures[i].suffix)) length = (size_t)(dot - path);
   }
   if (!length || length >= size) {
-    return bfm_fail(BFM_BAD_ARGUMENT, "a file name of %zu characters is too %s", length,
-                    length ? "long" : "short");
+    return bfm_fail(BFM_BAD_ARGUMENT, "the plot's file name has %zu characters: use 1 to %zu",
+                    length, size - 1);
   }
   snprintf(stem, size, "%.*s", (int)length, path);
   return BFM_OK;
@@ -86,7 +86,7 @@ static int plot_open(Plot *p, const char *path) {
 static int draw(const Plot *p) {
   posix_spawn_file_actions_t actions;
   if (posix_spawn_file_actions_init(&actions))
-    return bfm_fail(BFM_NO_MEMORY, "no memory for a plot");
+    return bfm_fail(BFM_NO_MEMORY, "out of memory for a plot");
   for (int fd = 0; fd < 3; fd++) {
     posix_spawn_file_actions_addopen(&actions, fd, "/dev/null", fd ? O_WRONLY : O_RDONLY, 0);
   }
@@ -96,21 +96,20 @@ static int draw(const Plot *p) {
   posix_spawn_file_actions_destroy(&actions);
   if (error == ENOENT) {
     return bfm_fail(BFM_UNAVAILABLE,
-                    "%s is not drawn: gnuplot is not here (Debian's package gnuplot-nox has it)",
+                    "cannot draw %s: gnuplot is not installed (Debian: gnuplot-nox)",
                     p->pictures[0].path);
   }
   if (error) return bfm_fail(BFM_UNAVAILABLE, "cannot start gnuplot: %s", strerror(error));
   int result;
   while (waitpid(child, &result, 0) < 0) {
-    if (errno != EINTR) return bfm_fail(BFM_IO, "gnuplot was lost: %s", strerror(errno));
+    if (errno != EINTR) return bfm_fail(BFM_IO, "cannot wait for gnuplot: %s", strerror(errno));
   }
   if (!result) return BFM_OK;
-  return bfm_fail(BFM_UNAVAILABLE, "gnuplot could not draw %s and ended with status %d",
-                  p->pictures[0].path,
+  return bfm_fail(BFM_UNAVAILABLE, "gnuplot failed to draw %s, with status %d", p->pictures[0].path,
                   WIFEXITED(result) ? WEXITSTATUS(result) : 128 + WTERMSIG(result));
 }
 
-// gnuplot says nothing of a full disk
+// checks that a picture is complete, because gnuplot does not report a full disk
 static int check_end(const OutputFile *picture, const char *end) {
   char last[16];
   int fd = open(picture->temporary, O_RDONLY | O_CLOEXEC);
@@ -118,7 +117,8 @@ static int check_end(const OutputFile *picture, const char *end) {
   ssize_t n = fd < 0 ? 0 : pread(fd, last, sizeof last, at);
   if (fd >= 0) close(fd);
   if (n > 0 && memmem(last, (size_t)n, end, strlen(end))) return BFM_OK;
-  return bfm_fail(BFM_IO, "gnuplot found no room for the end of %s", picture->path);
+  return bfm_fail(BFM_IO, "cannot write %s: gnuplot's file is incomplete, is the disk full?",
+                  picture->path);
 }
 
 static int plot_close(Plot *p) {
@@ -132,7 +132,7 @@ static int plot_close(Plot *p) {
   return status;
 }
 
-// both pictures are the same panels in a grid
+// draws both pictures: the same panels in a grid
 static int for_each_picture(Plot *p, int panels, int width, int height, const void *context,
                             void (*put_panel)(FILE *out, const void *context, int panel)) {
   int columns = (int)ceil(sqrt(panels)), rows = (panels + columns - 1) / columns;
@@ -161,7 +161,7 @@ static void put_curve_data(FILE *out, const PlotCurve *curve, int panel, int ind
   fputs("EOD\n", out);
 }
 
-// at most five marks on an axis from 0 to the largest x; gnuplot's own would have 1.5k as 2k
+// at most five marks on an axis from 0 to the largest x; gnuplot itself would label 1.5k as 2k
 static void put_marks(FILE *out, const PlotPanel *p) {
   double most = 0;
   for (int i = 0; i < p->count; i++) {
@@ -178,7 +178,7 @@ static void put_marks(FILE *out, const PlotPanel *p) {
   fputs(")\n", out);
 }
 
-// axes begin at 0 unless a band goes below
+// whether a band goes below 0, where axes begin otherwise
 static int goes_below(const PlotPanel *p) {
   for (int i = 0; i < p->count; i++) {
     const PlotCurve *c = &p->curves[i];
@@ -189,7 +189,7 @@ static int goes_below(const PlotPanel *p) {
   return 0;
 }
 
-// the last panel has the names of the curves, which are the same in all
+// the last panel shows the names of the curves, which are the same in all panels
 static void put_names_panel(FILE *out, const PlotPanel *p) {
   fputs(
       "unset title\nunset xlabel\nunset ylabel\nunset border\nunset tics\nset key on center "
@@ -257,13 +257,13 @@ int plot_curves(const PlotPanel *panels, int count, const char *x_label, const c
 // ---------------------------------- bars ---------------------------------------------------------
 
 #define GROUP_WIDTH 100
-#define NAME_LENGTH 10  // letters of a name that fit there; longer ones get more lines
+#define NAME_LENGTH 10  // letters of a name that fit below a group; longer names get more lines
 
-// by twos: what is compared has one hue
+// in pairs of one hue, for bars that are compared with each other
 static const char *const colours[] = {"#1b5e9e", "#a9cbe8", "#c25b00", "#f3c79a"};
 #define COLOURS ((int)(sizeof colours / sizeof *colours))
 
-// a name in double quotes, broken where a word would go beyond NAME_LENGTH; returns its lines
+// writes a name in double quotes, wrapped at NAME_LENGTH letters; returns the number of lines
 static int put_name(FILE *out, const char *name) {
   int column = 0, lines = 1;
   fputc('"', out);
@@ -282,7 +282,7 @@ static int put_name(FILE *out, const char *name) {
   return lines;
 }
 
-// bars stand on 0, some hang below it
+// whether a bar is negative
 static int hangs_below(const PlotBars *panels, int count) {
   for (int k = 0; k < count; k++) {
     for (int i = 0; i < panels[k].groups * panels[k].bars; i++) {
@@ -292,7 +292,7 @@ static int hangs_below(const PlotBars *panels, int count) {
   return 0;
 }
 
-// returns the lines of the longest name
+// returns the number of lines of the longest name
 static int put_bars_data(FILE *out, const PlotBars *b, int panel) {
   int most = 1;
   fprintf(out, "$b%d << EOD\n", panel);
@@ -315,14 +315,14 @@ typedef struct {
   int count;
 } Bars;
 
-// gnuplot refuses bars without a single value
+// whether bar i has a value in any group; gnuplot refuses a column without values
 static int has_bar(const PlotBars *b, int i) {
   int any = 0;
   for (int g = 0; g < b->groups; g++) any |= isfinite(b->value[g * b->bars + i]);
   return any;
 }
 
-// the names of the bars stand above the first panel, also those that only others have
+// the names of the bars go above the first panel, also of bars that only other panels have
 static void put_key(FILE *out, const Bars *bars) {
   for (int i = 0; i < bars->panels->bars; i++) {
     int any = 0;

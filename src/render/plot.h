@@ -1,5 +1,5 @@
-// Plots by gnuplot, each as path.svg and path.png: curves with a band of their spread, a panel a
-// task, and bars in groups. Where gnuplot is not installed they answer BFM_UNAVAILABLE.
+// Plots by gnuplot, each as path.svg and path.png: curves with a band, one panel per task, and bars
+// in groups. If gnuplot is not installed, the functions return BFM_UNAVAILABLE.
 
 #ifndef BFM_RENDER_PLOT_H
 #define BFM_RENDER_PLOT_H
@@ -18,7 +18,7 @@ typedef struct {
   int count;
 } PlotPanel;
 
-// path without the suffix .svg or .png, if it has one: both are drawn whichever was typed
+// removes a suffix .svg or .png from the path, because both are drawn in any case
 int plot_stem(const char *path, char *stem, size_t size);
 
 // path is without a suffix; the colours of the curves follow their order in a panel
@@ -27,12 +27,12 @@ int plot_curves(const PlotPanel *panels, int count, const char *x_label, const c
 
 typedef struct {
   const char *title;
-  int groups, bars;  // clusters, and bars in each
+  int groups, bars;  // groups, and bars in each
   const char *const *group_names, *const *bar_names;
   const double *value, *spread;  // [groups, bars]; NaN: none
 } PlotBars;
 
-// every panel has the same bars; their names stand above
+// every panel has the same bars, whose names are shown above the first
 int plot_bars(const PlotBars *panels, int count, const char *y_label, const char *path);
 
 #endif

@@ -1,5 +1,5 @@
 // Pictures of states: MuJoCo's renderer, and PNG files. An error that MuJoCo raises while it draws
-// becomes a status: the hook is ours for as long as a picture takes, and returns to where it began.
+// becomes a status: for the duration of a call, mju_user_error is a function that jumps back here.
 
 #include "render/render.h"
 
@@ -18,7 +18,7 @@
 
 // ---------------------------------- errors of MuJoCo ---------------------------------------------
 
-static pthread_mutex_t drawing = PTHREAD_MUTEX_INITIALIZER;  // whose hook it is
+static pthread_mutex_t drawing = PTHREAD_MUTEX_INITIALIZER;  // held while the hook is ours
 static void (*others)(const char *message);
 static _Thread_local jmp_buf *back;
 static _Thread_local char raised[256];
@@ -29,19 +29,19 @@ static void on_error(const char *message) {
     longjmp(*back, 1);
   }
   if (others) others(message);
-  abort();  // another thread's error, which nothing waits for: as MuJoCo itself would
+  abort();  // an error of another thread, which cannot jump: abort, as MuJoCo itself would
 }
 
-// call work(render, argument) with errors of MuJoCo as a status
+// calls work(render, argument) and returns errors of MuJoCo as a status
 static int guarded(void (*work)(Render *, void *), Render *render, void *argument) {
   jmp_buf here;
-  volatile int status = BFM_OK;  // kept across the jump
+  volatile int status = BFM_OK;  // volatile: keeps its value across the jump
   pthread_mutex_lock(&drawing);
   others = mju_user_error;
   mju_user_error = on_error;
   back = &here;
   if (setjmp(here)) {
-    status = bfm_fail(BFM_UNAVAILABLE, "MuJoCo cannot draw here: %s", raised);
+    status = bfm_fail(BFM_UNAVAILABLE, "MuJoCo cannot draw: %s", raised);
   } else {
     work(render, argument);
   }
@@ -55,7 +55,7 @@ static int guarded(void (*work)(Render *, void *), Render *render, void *argumen
 
 struct Render {
   const World *world;
-  mjModel *model;  // a copy whose shadows cost a CPU less
+  mjModel *model;  // a copy, with smaller shadow maps for drawing on a CPU
   int width, height;
   GlContext *context;
   uint8_t *pixels;  // one picture, bottom row first
@@ -95,7 +95,7 @@ static int open_render(Render *render) {
   render->data = mj_makeData(render->world->model);
   render->model = mj_copyModel(NULL, render->world->model);
   if (!render->pixels || !render->data || !render->model) {
-    return bfm_fail(BFM_NO_MEMORY, "no memory for a picture of %d x %d", render->width,
+    return bfm_fail(BFM_NO_MEMORY, "out of memory for a picture of %d x %d", render->width,
                     render->height);
   }
   render->model->vis.quality.shadowsize = 1024;
@@ -105,11 +105,11 @@ static int open_render(Render *render) {
 int render_new(Render **out, const World *world, int width, int height) {
   *out = NULL;
   if (width < 16 || width > 8192 || height < 16 || height > 8192) {
-    return bfm_fail(BFM_BAD_ARGUMENT, "a picture has 16 to 8192 pixels a side, not %d x %d", width,
-                    height);
+    return bfm_fail(BFM_BAD_ARGUMENT, "pictures must have 16 to 8192 pixels per side, not %d x %d",
+                    width, height);
   }
   Render *render = calloc(1, sizeof *render);
-  if (!render) return bfm_fail(BFM_NO_MEMORY, "no memory for a picture");
+  if (!render) return bfm_fail(BFM_NO_MEMORY, "out of memory for a picture");
   render->world = world;
   render->width = width;
   render->height = height;
@@ -138,7 +138,7 @@ void render_free(Render *render) {
   free(render);
 }
 
-// what was drawn, into rows of rgb from the top
+// copies the drawn pixels into rows of rgb, from the top
 static void read_pixels(Render *render, uint8_t *rgb, int64_t stride) {
   mjrRect viewport = {0, 0, render->width, render->height};
   mjr_readPixels(render->pixels, NULL, viewport, &render->gl);
@@ -187,7 +187,7 @@ int render_write_png(const char *path, const uint8_t *rgb, int width, int height
     return bfm_fail(BFM_IO, "%s: %s", path, image.message);
   }
   uint8_t *bytes = malloc(size);
-  if (!bytes) return bfm_fail(BFM_NO_MEMORY, "%s: no memory for %zu bytes", path, (size_t)size);
+  if (!bytes) return bfm_fail(BFM_NO_MEMORY, "%s: out of memory for %zu bytes", path, (size_t)size);
 
   OutputFile file;
   int status = BFM_OK;
@@ -205,12 +205,13 @@ bfm_status bfm_domain_render(const char *name, int64_t count, const double *qpos
                              int width, int height, const char *path) {
   NEED("qpos", qpos);
   if (count < 1 || columns < 1) {
-    return bfm_fail(BFM_BAD_ARGUMENT, "%lld pictures in %d columns", (long long)count, columns);
+    return bfm_fail(BFM_BAD_ARGUMENT, "cannot arrange %lld pictures in %d columns",
+                    (long long)count, columns);
   }
   if (columns > count) columns = (int)count;
   int64_t rows = (count + columns - 1) / columns;
   if (columns * (int64_t)width > 65535 || rows * height > 65535) {
-    return bfm_fail(BFM_BAD_ARGUMENT, "%lld x %lld pixels are too many for a picture",
+    return bfm_fail(BFM_BAD_ARGUMENT, "a picture of %lld x %lld pixels is too large",
                     columns * (long long)width, (long long)rows * height);
   }
 
@@ -223,7 +224,7 @@ bfm_status bfm_domain_render(const char *name, int64_t count, const double *qpos
   if (!status) status = sim_check_numbers("qpos", qpos, count, world->model->nq);
   if (!status) status = render_new(&render, world, width, height);
   if (!status && !(rgb = calloc((size_t)rows * height, (size_t)columns * width * 3))) {
-    status = bfm_fail(BFM_NO_MEMORY, "no memory for %lld pictures", (long long)count);
+    status = bfm_fail(BFM_NO_MEMORY, "out of memory for %lld pictures", (long long)count);
   }
   if (!status) {
     int64_t stride = 3 * (int64_t)columns * width;

@@ -157,7 +157,7 @@ def test_refusals(model, tmp_path):
   assert "6 pictures of 4000 pixels do not fit" in refused(*long, "--width", 4000, "--pictures", 6,
                                                            "-o", tmp_path / "a.png")
   for name in ("a.png", "a.mp4"):
-    assert "16 to 8192 pixels a side, not 20 x 7" in refused(*long, "--width", 20, "--height", 7, "-o",
+    assert "16 to 8192 pixels per side, not 20 x 7" in refused(*long, "--width", 20, "--height", 7, "-o",
                                                              tmp_path / name)
   assert "No such file" in refused(*long, "-o", tmp_path / "no" / "a.png")
   assert not os.listdir(tmp_path)

@@ -190,7 +190,7 @@ def test_without_gnuplot_a_run_goes_on(point_mass, tmp_path):
                             "--eval-tasks", "easy", *map(str, EVAL)], capture_output=True, text=True,
                            env={**os.environ, "PATH": str(tmp_path)})
   assert process.returncode == 0
-  assert "gnuplot is not here" in process.stderr
+  assert "gnuplot is not installed" in process.stderr
   assert len(lines(tmp_path / "run" / "eval.jsonl")) == 2
 
 
