@@ -1,6 +1,6 @@
-// Rewards of many stored states. Each thread has its own mjData and its own copy of the reward, and
-// computes of a state only what the expression reads: kinematics for places, mj_comVel for
-// velocities, never a contact or a constraint unless a force is asked for.
+// Rewards of many stored states. Each thread has its own mjData and its own copy of the reward. It
+// computes only what the expression reads: kinematics for positions, mj_comVel for velocities, and
+// contacts and constraints only for forces.
 
 #include "envs/bulk.h"
 
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CHUNK 256  // states in one task
+#define CHUNK 256  // states per task
 
 typedef struct {
   Reward *reward;
@@ -22,10 +22,10 @@ typedef struct {
   const double *qpos, *qvel, *act;
   double *out;
   Worker *workers;
-  atomic_int_fast64_t bad;  // the first state that is not one, n: none
+  atomic_int_fast64_t bad;  // the first invalid state; n: none
 } Bulk;
 
-// MuJoCo's own bound on what is a state
+// whether MuJoCo would accept these numbers of a state
 static int is_state(const double *values, int64_t count) {
   int good = 1;
   for (int64_t i = 0; i < count; i++) good &= fabs(values[i]) <= mjMAXVAL;
@@ -52,7 +52,7 @@ static void run_chunk(void *context, int64_t task, int worker) {
       remember_bad(b, i);
       return;
     }
-    // a stored state has no past: the solver starts cold
+    // no warm start, because a stored state has no previous step
     memset(d->qacc_warmstart, 0, (size_t)m->nv * sizeof(double));
     reward_forward(reward, m, d);
     b->out[i] = reward_value(reward, m, d);
@@ -63,7 +63,8 @@ static int workers_new(Worker *workers, int count, const mjModel *m, const Rewar
   for (int i = 0; i < count; i++) {
     TRY(reward_copy(&workers[i].reward, reward));
     workers[i].data = mj_makeData(m);
-    if (!workers[i].data) return bfm_fail(BFM_NO_MEMORY, "no memory for the data of a simulation");
+    if (!workers[i].data)
+      return bfm_fail(BFM_NO_MEMORY, "out of memory for the data of a simulation");
   }
   return BFM_OK;
 }
@@ -80,7 +81,7 @@ static int run(Bulk *b, const Reward *reward, Threads *threads) {
   int64_t tasks = (b->n + CHUNK - 1) / CHUNK;
   int count = threads ? threads_count(threads) : 1;
   b->workers = calloc((size_t)count, sizeof *b->workers);
-  if (!b->workers) return bfm_fail(BFM_NO_MEMORY, "no memory for %d threads", count);
+  if (!b->workers) return bfm_fail(BFM_NO_MEMORY, "out of memory for %d threads", count);
 
   int status = workers_new(b->workers, count, b->model, reward);
   if (!status && threads) threads_run(threads, tasks, run_chunk, b);
@@ -92,11 +93,11 @@ static int run(Bulk *b, const Reward *reward, Threads *threads) {
   if (status) return status;
 
   if (b->bad < b->n) {
-    return bfm_fail(BFM_BAD_ARGUMENT, "state %lld is not finite or beyond %g", (long long)b->bad,
-                    mjMAXVAL);
+    return bfm_fail(BFM_BAD_ARGUMENT, "state %lld has NaN or a number beyond ±%g",
+                    (long long)b->bad, mjMAXVAL);
   }
   if (faults == b->n && b->n > 0) {
-    return bfm_fail(BFM_BAD_ARGUMENT, "the reward is not a finite number in any of the %lld states",
+    return bfm_fail(BFM_BAD_ARGUMENT, "the reward is NaN or infinite in all %lld states",
                     (long long)b->n);
   }
   return BFM_OK;
@@ -105,17 +106,19 @@ static int run(Bulk *b, const Reward *reward, Threads *threads) {
 int rewards_bulk(const mjModel *model, const Alias *aliases, const char *expression, int64_t n,
                  const double *qpos, const double *qvel, const double *act, Threads *threads,
                  double *out) {
-  if (n < 0) return bfm_fail(BFM_BAD_ARGUMENT, "%lld states", (long long)n);
+  if (n < 0)
+    return bfm_fail(BFM_BAD_ARGUMENT, "the number of states is %lld, but must be 0 or more",
+                    (long long)n);
   Reward *reward;
   TRY(reward_new(&reward, model, aliases, expression));
 
-  // forces: the actuators of a state that was just set are off
+  // forces: in a state that was just set, actuation is off
   mjModel *passive = NULL;
   int status = BFM_OK;
   if (reward_stage(reward) == REWARD_FORCE) {
     passive = mj_copyModel(NULL, model);
     if (passive) passive->opt.disableflags |= mjDSBL_ACTUATION;
-    else status = bfm_fail(BFM_NO_MEMORY, "no memory for a copy of the model");
+    else status = bfm_fail(BFM_NO_MEMORY, "out of memory for a copy of the model");
   }
   Bulk bulk = {.model = passive ? passive : model, .n = n, .qpos = qpos, .qvel = qvel, .act = act,
                .out = out, .bad = n};

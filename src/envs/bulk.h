@@ -1,4 +1,4 @@
-// Rewards of many stored states, over threads.
+// Rewards of many stored states, on all threads.
 
 #ifndef BFM_ENVS_BULK_H
 #define BFM_ENVS_BULK_H
@@ -6,10 +6,10 @@
 #include "core/threads.h"
 #include "envs/reward.h"
 
-// out[i] = the expression at state i of qpos [n, nq], qvel [n, nv], act [n, na]; qvel and act may
-// be NULL: zeros. Controls are zero and actuation is off, as after dm_control's reset_context.
-// Where the expression is not finite the reward is 0; an error if it is so in all states, or if a
-// state itself is not finite. threads may be NULL: the calling thread alone.
+// out[i] = the expression at state i of qpos [n, nq], qvel [n, nv], act [n, na]; NULL qvel and act
+// stand for zeros. Controls are zero and actuation is off, as after dm_control's reset_context.
+// Where the expression is not finite, the reward is 0; if that is so in all states, or if a state
+// itself is not finite, it is an error. threads NULL: only the calling thread.
 int rewards_bulk(const mjModel *model, const Alias *aliases, const char *expression, int64_t n,
                  const double *qpos, const double *qvel, const double *act, Threads *threads,
                  double *out);

@@ -1,5 +1,5 @@
-// cheetah: dm_control's planar cheetah. Observed is the state without the distance covered; it
-// starts in any posture that 200 steps of physics have brought to rest.
+// cheetah: dm_control's planar cheetah. The observation is the state without the distance covered.
+// Episodes start in a random posture, after 200 physics steps to let it settle.
 
 #include "envs/domain.h"
 

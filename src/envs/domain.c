@@ -1,4 +1,4 @@
-// The table of domains, and a domain's model: found, parsed, edited, compiled.
+// The table of domains, and finding, parsing, editing and compiling a domain's model.
 
 #define _GNU_SOURCE
 
@@ -14,14 +14,14 @@
 
 #include "core/suggest.h"
 
-#define PATH_SIZE (PATH_MAX + 64)  // of a model's file
+#define PATH_SIZE (PATH_MAX + 64)  // of the path of a model's file
 
 static const Domain *const domains[] = {
     &walker_domain,     &cheetah_domain,     &quadruped_domain, &humanoid_domain, &jaco_domain,
     &point_mass_domain, &halfcheetah_domain, &hopper_domain,    &walker2d_domain, &kitchen_domain,
 };
 
-#define DRAWS_MAX 1000  // of one initial state
+#define DRAWS_MAX 1000  // attempts to draw one initial state
 #define DOMAIN_COUNT ((int)(sizeof domains / sizeof domains[0]))
 
 const Domain *domain_at(int i) { return i >= 0 && i < DOMAIN_COUNT ? domains[i] : NULL; }
@@ -51,7 +51,7 @@ static int part_columns(const Domain *domain, const char *word, char *out, size_
     suggest_try(&nearest, part->name);
   }
   if (!part->name) {
-    return bfm_fail(BFM_BAD_ARGUMENT, "%s observes nothing called '%s'%s", domain->name, word,
+    return bfm_fail(BFM_BAD_ARGUMENT, "%s has no observation called '%s'%s", domain->name, word,
                     suggest_say(&nearest, ""));
   }
   snprintf(out, size, "%d:%d", first, first + part->count);
@@ -77,10 +77,10 @@ int domain_columns(const Domain *domain, const char *text, char *out, size_t siz
   return BFM_OK;
 }
 
-// ---------------------------------- where models are ---------------------------------------------
+// ---------------------------------- finding models -----------------------------------------------
 
-// folder of the library this code is in (a program started by its bare name has none), or of the
-// program
+// The folder of the library that contains this code, or of the program. dladdr does not know the
+// folder of a program that was started by its bare name.
 static int own_folder(char *out, int of_program) {
   Dl_info info;
   if (of_program) {
@@ -95,7 +95,7 @@ static int own_folder(char *out, int of_program) {
   return 1;
 }
 
-// full name of a model's file: in $BFM_MODELS, or near the library in a checkout or a bundle
+// path of a model's file: in $BFM_MODELS, or near the library in a checkout or a bundle
 static int find_model(char *out, size_t size, const char *file) {
   static const char *const places[] = {"../.deps/models", "../models", "models"};
 
@@ -103,7 +103,8 @@ static int find_model(char *out, size_t size, const char *file) {
   if (chosen && *chosen) {
     snprintf(out, size, "%s/%s", chosen, file);
     if (!access(out, R_OK)) return BFM_OK;
-    return bfm_fail(BFM_UNAVAILABLE, "no model at %s; BFM_MODELS names the folder of models", out);
+    return bfm_fail(BFM_UNAVAILABLE, "there is no model %s: check BFM_MODELS, the folder of models",
+                    out);
   }
 
   char folder[PATH_MAX];
@@ -116,13 +117,14 @@ static int find_model(char *out, size_t size, const char *file) {
   }
   snprintf(out, size, ".deps/models/%s", file);
   if (!access(out, R_OK)) return BFM_OK;
-  return bfm_fail(BFM_UNAVAILABLE, "model %s not found: run make deps, or set BFM_MODELS", file);
+  return bfm_fail(BFM_UNAVAILABLE, "cannot find the model %s: run make deps, or set BFM_MODELS",
+                  file);
 }
 
 // ---------------------------------- loading ------------------------------------------------------
 
-// MuJoCo reports to the terminal and to a file in the working directory: a library does neither.
-// What matters is counted per environment.
+// By default MuJoCo prints warnings and writes them to a file in the working directory, which a
+// library must not do. bfm counts divergences per environment instead.
 static void silence(void) {
   mjLogConfig config = mju_getLogConfig();
   config.logto_console = 0;
@@ -164,11 +166,11 @@ static int load(World *world) {
   TRY(compile(world, world->path));
   TRY(resolve(world));
   if (world->domain->obs_dim > OBS_MAX || world->model->nu > CTRL_MAX) {
-    return bfm_fail(BFM_BAD_FILE, "%s observes %d numbers and has %d controls: too many",
+    return bfm_fail(BFM_BAD_FILE, "%s has %d observations and %d controls, which is too many",
                     world->domain->name, world->domain->obs_dim, (int)world->model->nu);
   }
   world->resting = mj_copyModel(NULL, world->model);
-  if (!world->resting) return bfm_fail(BFM_NO_MEMORY, "no memory for %s", world->domain->name);
+  if (!world->resting) return bfm_fail(BFM_NO_MEMORY, "out of memory for %s", world->domain->name);
   world->resting->opt.disableflags |= mjDSBL_ACTUATION;
   return BFM_OK;
 }
@@ -182,26 +184,26 @@ static void world_free(World *world) {
 
 static int world_new(World **out, const Domain *domain, const char *path) {
   World *world = *out = calloc(1, sizeof *world);
-  if (!world) return bfm_fail(BFM_NO_MEMORY, "no memory for %s", domain->name);
+  if (!world) return bfm_fail(BFM_NO_MEMORY, "out of memory for %s", domain->name);
   world->domain = domain;
   world->path = strdup(path);
-  int status = world->path ? load(world) : bfm_fail(BFM_NO_MEMORY, "no memory for %s", path);
+  int status = world->path ? load(world) : bfm_fail(BFM_NO_MEMORY, "out of memory for %s", path);
   if (status) world_free(world);
   return status;
 }
 
 // ---------------------------------- sharing ------------------------------------------------------
 
-// Compiling a model takes up to 0.1 s and 57 MB, so everyone shares one. A world that nobody uses
-// stays until another one has to be compiled. The lock also keeps MuJoCo's compiler, which does not
-// promise to be thread-safe, to one thread at a time.
+// Compiling a model takes up to 0.1 s and 57 MB, so all users of a domain share one. A world without
+// users stays until another one has to be compiled. The lock also limits MuJoCo's compiler, which
+// does not promise to be thread-safe, to one thread at a time.
 static World *worlds;
 static pthread_mutex_t worlds_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static void lock_worlds(void) { pthread_mutex_lock(&worlds_lock); }
 static void unlock_worlds(void) { pthread_mutex_unlock(&worlds_lock); }
 
-// a child of fork() finds the list whole and the lock open
+// makes sure that a child of fork() finds the list intact and the lock free
 static void start_sharing(void) {
   silence();
   pthread_atfork(lock_worlds, unlock_worlds, unlock_worlds);
@@ -268,7 +270,7 @@ void world_step(const World *world, mjData *data, int substeps) {
   const mjModel *model = world->model;
   int first = 0;
 
-  // with RK4 a step cannot be cut in two
+  // with RK4, mj_step1 and mj_step2 do not work
   if (model->opt.integrator != mjINT_RK4) {
     mj_step2(model, data);
     first = 1;
@@ -293,7 +295,7 @@ void draw_joints(const World *world, mjData *data, Draws *draw) {
         *qpos = draw_uniform(draw, -mjPI, mjPI);
       }
     } else if (type == mjJNT_FREE) {
-      // uniform in the positive orthant, as dm_control's benchmarks have it
+      // uniform in the positive orthant, as in dm_control
       for (int i = 3; i < 7; i++) qpos[i] = draw_uniform(draw, 0, 1);
       mju_normalize4(qpos + 3);
     }

@@ -1,5 +1,5 @@
-// Domains: a robot, its floor, what is observed, how an episode starts and ends. One row of the
-// table each; rewards live apart, in the table of tasks.
+// Domains: a robot, its floor, its observations, and how episodes start and end. Each is one row of
+// the table in domain.c; rewards are in the table of tasks.
 
 #ifndef BFM_ENVS_DOMAIN_H
 #define BFM_ENVS_DOMAIN_H
@@ -11,21 +11,21 @@
 #include "envs/reward.h"
 
 enum {
-  DOMAIN_NAMES = 16,  // a domain's limits: elements it looks up, numbers it observes and the parts
-  OBS_MAX = 128,      // they come in, controls
+  DOMAIN_NAMES = 16,  // limits of a domain: elements that it looks up,
+  OBS_MAX = 128,      // numbers of an observation, its parts, controls
   OBS_PARTS = 12,
   CTRL_MAX = 32,
 };
 
 typedef struct World World;
 
-// an element of the model whose number a domain needs
+// an element of the model whose id a domain needs
 typedef struct {
   mjtObj type;
   const char *name;
 } ModelName;
 
-// a part of an observation, under dm_control's name
+// a part of an observation, with dm_control's name
 typedef struct {
   const char *name;
   int count;
@@ -33,33 +33,33 @@ typedef struct {
 
 typedef struct {
   const char *name, *help;
-  const char *file;  // below the folder of models
+  const char *file;  // path below the folder of models
   int obs_dim;
-  ObsPart observed[OBS_PARTS];  // one after the other, obs_dim in all
-  // numbers of a goal, the last of an observation, which else is qpos: D4RL's files have one, here
-  // it is zero. 0: observations are no such thing
+  ObsPart observed[OBS_PARTS];  // in order; their sizes add up to obs_dim
+  // The last goal_dim numbers of an observation are a goal, which D4RL's files contain; in bfm's
+  // observations they are zero, and the rest is qpos. 0: observations have no goal
   int goal_dim;
   int substeps;       // physics steps of one control step
   int episode_steps;  // control steps of an episode
-  int scaled;         // actions in [-1, 1] stand for the controls' ranges, or for what control says
+  int scaled;         // actions in [-1, 1] are mapped to the controls' ranges, or by `control`
   const char *camera;
-  const Alias *aliases;           // names of this domain for rewards
-  ModelName names[DOMAIN_NAMES];  // become World.ids, in this order
+  const Alias *aliases;           // the domain's own names for rewards
+  ModelName names[DOMAIN_NAMES];  // their ids become World.ids, in this order
 
-  // change the parsed model before it is compiled; folder holds the file. NULL: as it is
+  // changes the parsed model before it is compiled; folder: of the file. NULL: no changes
   int (*edit)(mjSpec *spec, const char *folder);
-  // draw an initial state into data, which holds the model's default one, forwarded
+  // draws an initial state into data, which holds the model's default state after mj_forward
   void (*reset)(const World *world, mjData *data, Draws *draw);
-  // after data is computed up to velocities
+  // fills the observation, after data is computed up to velocities
   void (*observe)(const World *world, const mjData *data, double *obs);
-  // set the controls of an action, before a step. NULL: they are the action
+  // sets the controls for an action, before a step. NULL: the controls are the action
   void (*control)(const World *world, mjData *data, const double *action);
-  // note in data->userdata, after a step, what step_reward needs of the past. NULL: nothing
+  // after a step, saves in data->userdata what step_reward needs later. NULL: nothing
   void (*remember)(const World *world, mjData *data);
-  // whether the state ends the episode. NULL: only time does
+  // whether the state terminates the episode. NULL: episodes end only at their time limit
   int (*terminated)(const World *world, const mjData *data);
-  // reward of the step that led from qpos to data, for domains whose known tasks pay for more than
-  // a state. NULL: all rewards are expressions
+  // reward of the step that led from qpos to data, for domains whose known tasks depend on more than
+  // the state. NULL: all rewards are expressions
   double (*step_reward)(const World *world, const mjData *data, const double *qpos,
                         const char *task);
 } Domain;
@@ -67,11 +67,11 @@ typedef struct {
 extern const Domain walker_domain, cheetah_domain, quadruped_domain, humanoid_domain, jaco_domain,
     point_mass_domain, halfcheetah_domain, hopper_domain, walker2d_domain, kitchen_domain;
 
-// the row with this name; an unknown name suggests the nearest one
+// the row with this name; the error for an unknown name suggests the nearest one
 int domain_find(const Domain **domain, const char *name);
 // row number i, NULL after the last
 const Domain *domain_at(int i);
-// columns of the observation, some of them as names of its parts: "height,20:24" → "14:15,20:24"
+// replaces the names of parts in a list of the observation's columns: "height,20:24" → "14:15,20:24"
 int domain_columns(const Domain *domain, const char *text, char *out, size_t size);
 
 // ---------------------------------- a domain with its model --------------------------------------
@@ -79,7 +79,7 @@ int domain_columns(const Domain *domain, const char *text, char *out, size_t siz
 struct World {
   const Domain *domain;
   mjModel *model;
-  mjModel *resting;       // the same without actuation: what a state that was just set is seen with
+  mjModel *resting;       // the same without actuation, to forward a state that was just set
   int ids[DOMAIN_NAMES];  // of Domain.names
 
   char *path;   // the model's file
@@ -87,34 +87,34 @@ struct World {
   World *next;  // in the list of all worlds
 };
 
-// The domain's world, compiled at the first call and shared by all callers of all threads: nobody
+// The domain's world, compiled at the first call and shared by all callers on all threads, so nobody
 // may change it. Pair with world_release, which accepts NULL.
 int world_acquire(const World **world, const Domain *domain);
 void world_release(const World *world);
 
-// first number of a sensor's reading in sensordata; id as in World.ids
+// a sensor's readings in sensordata; name: index into World.ids
 static inline const double *world_sensor(const World *world, const mjData *data, int name) {
   return data->sensordata + world->model->sensor_adr[world->ids[name]];
 }
 
-// positions, velocities and their sensors of the state in data; forces, accelerations and their
-// sensors stay what the last physics step made them, as after dm_control's legacy step
+// Computes positions, velocities and their sensors for the state in data. Forces, accelerations and
+// their sensors keep the values of the last physics step, as after dm_control's legacy step.
 void world_update(const World *world, mjData *data);
 
-// dm_control's legacy step: the first substep uses what is already computed in data, and in the end
-// all but forces is that of the new state
+// dm_control's legacy step: the first substep uses what is already computed in data; at the end,
+// everything but forces belongs to the new state
 void world_step(const World *world, mjData *data, int substeps);
 
 // ---------------------------------- shared by domains --------------------------------------------
 
-// dm_control's randomize_limited_and_rotational_joints, as a reset
+// a reset by dm_control's randomize_limited_and_rotational_joints
 void draw_joints(const World *world, mjData *data, Draws *draw);
 
-// count a draw of an initial state that was rejected; one too many is an error of MuJoCo, which
-// ends the simulation's reset with a sentence
+// Counts a rejected draw of an initial state. After DRAWS_MAX of them it raises an error of MuJoCo,
+// which ends the simulation's reset with a message.
 void draw_again(int *rejected);
 
-// copy count numbers, return the place after them
+// copies `count` numbers and returns the end of the copy
 static inline double *put(double *out, const double *values, int count) {
   for (int i = 0; i < count; i++) out[i] = values[i];
   return out + count;

@@ -1,5 +1,5 @@
-// A sequence of random numbers for one initial state: as many as rejection sampling asks for, all
-// of them functions of (seed, environment, episode), so no other environment can disturb them.
+// A sequence of random numbers for one initial state, as long as rejection sampling needs. It is a
+// function of (seed, environment, episode), independent of all other environments.
 
 #ifndef BFM_ENVS_DRAW_H
 #define BFM_ENVS_DRAW_H

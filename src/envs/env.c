@@ -1,5 +1,5 @@
-// The public face of worlds: an environment is a domain's model, its simulations, and the rewards
-// that were asked for, compiled once.
+// The public interface of environments: a domain's model, its simulations, and the rewards that were
+// requested, each compiled once.
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -13,26 +13,26 @@
 #include "envs/sim.h"
 #include "envs/tasks.h"
 
-// one compiled expression; threads that need it at once each take a copy from a shelf
+// One compiled expression. A thread takes a copy from the shelf while it evaluates the expression.
 typedef struct {
   char *text;
   Reward *original;
-  Reward **shelf;  // [n] room for as many copies as could ever be in use
+  Reward **shelf;  // [n] copies that are not in use
   int count;
 } Compiled;
 
 #define COMPILED_MAX 128
 #define GROUPS_MAX 64
 
-// what rewards are wanted: for each of some equal groups of environments an expression, or a task
-// that the domain's own reward of steps pays
+// The rewards of one call: the environments form equal groups, and each group has an expression or a
+// task of the domain's step_reward.
 typedef struct {
-  int groups;  // 0: none are
+  int groups;  // 0: no rewards
   struct {
     Compiled *compiled;
-    const Task *task;  // NULL: compiled is
+    const Task *task;  // NULL: use `compiled`
   } of[GROUPS_MAX];
-} Question;
+} RewardSet;
 
 struct bfm_env {
   const World *world;
@@ -42,13 +42,14 @@ struct bfm_env {
   int compiled_count;
   pthread_mutex_t shelf_lock;
 
-  // who asked for rewards after one step will ask after the next: they are computed along with it
-  Question asked;   // since the last step
-  Question known;   // whose rewards of the present states are at hand
-  double *rewards;  // [n]
+  // A caller that requests rewards after one step will probably request them after the next one, so
+  // bfm_env_step computes them together with the step.
+  RewardSet requested;  // the last request since the last step
+  RewardSet computed;   // the request whose rewards of the current states are in `rewards`
+  double *rewards;      // [n]
 };
 
-// ---------------------------------- life ---------------------------------------------------------
+// ---------------------------------- creating and freeing -----------------------------------------
 
 bfm_status bfm_env_new(bfm_env **out, const char *name, int count, uint64_t seed, int threads) {
   NEED("env", out);
@@ -56,7 +57,7 @@ bfm_status bfm_env_new(bfm_env **out, const char *name, int count, uint64_t seed
   const Domain *domain;
   TRY(domain_find(&domain, name));
   bfm_env *env = calloc(1, sizeof *env);
-  if (!env) return bfm_fail(BFM_NO_MEMORY, "no memory for an environment");
+  if (!env) return bfm_fail(BFM_NO_MEMORY, "out of memory for an environment");
   pthread_mutex_init(&env->shelf_lock, NULL);
   env->n = count;
 
@@ -64,7 +65,7 @@ bfm_status bfm_env_new(bfm_env **out, const char *name, int count, uint64_t seed
   if (!status) status = sim_new(&env->sim, env->world, count, seed, threads);
   if (!status) status = sim_reset(env->sim, NULL);
   if (!status && !(env->rewards = malloc(count * sizeof *env->rewards))) {
-    status = bfm_fail(BFM_NO_MEMORY, "no memory for %d environments", count);
+    status = bfm_fail(BFM_NO_MEMORY, "out of memory for %d environments", count);
   }
   if (status) {
     bfm_env_free(env);
@@ -129,46 +130,47 @@ static int compile(bfm_env *env, const char *text, Compiled **out) {
   new.shelf = calloc(env->n, sizeof *new.shelf);
   if (!new.text || !new.shelf) {
     compiled_free(&new);
-    return bfm_fail(BFM_NO_MEMORY, "no memory for a reward");
+    return bfm_fail(BFM_NO_MEMORY, "out of memory for a reward");
   }
   *out = env->compiled + env->compiled_count++;
   **out = new;
   return BFM_OK;
 }
 
-static int same(const Question *a, const Question *b) {
+static int same(const RewardSet *a, const RewardSet *b) {
   return a->groups == b->groups && !memcmp(a->of, b->of, a->groups * sizeof *a->of);
 }
 
-static int understand(bfm_env *env, const char *const *texts, int groups, Question *question) {
+static int parse_tasks(bfm_env *env, const char *const *texts, int groups, RewardSet *set) {
   if (groups < 1 || groups > GROUPS_MAX || env->n % groups) {
-    return bfm_fail(BFM_BAD_ARGUMENT, "%d environments are not %d equal groups (of at most %d)",
-                    env->n, groups, GROUPS_MAX);
+    return bfm_fail(BFM_BAD_ARGUMENT,
+                    "cannot split %d environments into %d equal groups (of at most %d)", env->n,
+                    groups, GROUPS_MAX);
   }
-  if (env->compiled_count + groups > COMPILED_MAX) {  // the old ones make room
-    env->asked.groups = env->known.groups = 0;
+  if (env->compiled_count + groups > COMPILED_MAX) {  // free all old expressions
+    env->requested.groups = env->computed.groups = 0;
     while (env->compiled_count) compiled_free(&env->compiled[--env->compiled_count]);
   }
   const Domain *domain = env->world->domain;
-  question->groups = groups;
+  set->groups = groups;
   for (int g = 0; g < groups; g++) {
     NEED("task", texts[g]);
     const Task *task = task_find(domain->name, texts[g]);
     int by_step = task && task->kind == TASK_KNOWN && domain->step_reward;
-    question->of[g].compiled = NULL;
-    question->of[g].task = by_step ? task : NULL;
+    set->of[g].compiled = NULL;
+    set->of[g].task = by_step ? task : NULL;
     if (by_step) continue;
-    int status = compile(env, task ? task->expression : texts[g], &question->of[g].compiled);
+    int status = compile(env, task ? task->expression : texts[g], &set->of[g].compiled);
     TRY(task ? status : task_suggest(env->world, texts[g], status));
   }
   return BFM_OK;
 }
 
-// the latest stage that its expressions need
-static int stage_of(const Question *question) {
+// the latest stage that the expressions need
+static int stage_of(const RewardSet *set) {
   int latest = 0;
-  for (int g = 0; g < question->groups; g++) {
-    const Compiled *compiled = question->of[g].compiled;
+  for (int g = 0; g < set->groups; g++) {
+    const Compiled *compiled = set->of[g].compiled;
     int stage = compiled ? reward_stage(compiled->original) : 0;
     if (stage > latest) latest = stage;
   }
@@ -177,45 +179,45 @@ static int stage_of(const Question *question) {
 
 typedef struct {
   bfm_env *env;
-  Question question;
+  RewardSet set;
   double *out;
   int failed;
-} Asked;
+} Request;
 
-static Reward *take(Asked *asked, Compiled *compiled) {
+static Reward *take(Request *request, Compiled *compiled) {
   Reward *reward = NULL;
-  pthread_mutex_lock(&asked->env->shelf_lock);
+  pthread_mutex_lock(&request->env->shelf_lock);
   if (compiled->count) {
     reward = compiled->shelf[--compiled->count];
   } else if (reward_copy(&reward, compiled->original)) {
-    asked->failed = 1;
+    request->failed = 1;
     reward = NULL;
   }
-  pthread_mutex_unlock(&asked->env->shelf_lock);
+  pthread_mutex_unlock(&request->env->shelf_lock);
   return reward;
 }
 
-static void give(Asked *asked, Compiled *compiled, Reward *reward) {
-  pthread_mutex_lock(&asked->env->shelf_lock);
+static void give(Request *request, Compiled *compiled, Reward *reward) {
+  pthread_mutex_lock(&request->env->shelf_lock);
   compiled->shelf[compiled->count++] = reward;
-  pthread_mutex_unlock(&asked->env->shelf_lock);
+  pthread_mutex_unlock(&request->env->shelf_lock);
 }
 
 static void read_reward(const World *world, mjData *data, int i, const double *qpos,
                         void *context) {
-  Asked *asked = context;
-  int group = i / (asked->env->n / asked->question.groups);
-  Compiled *compiled = asked->question.of[group].compiled;
-  const Task *task = asked->question.of[group].task;
+  Request *request = context;
+  int group = i / (request->env->n / request->set.groups);
+  Compiled *compiled = request->set.of[group].compiled;
+  const Task *task = request->set.of[group].task;
   if (task) {
-    asked->out[i] = world->domain->step_reward(world, data, qpos, task->name);
+    request->out[i] = world->domain->step_reward(world, data, qpos, task->name);
     return;
   }
-  Reward *reward = take(asked, compiled);
+  Reward *reward = take(request, compiled);
   if (!reward) return;
   if (reward_stage(reward) < REWARD_FORCE) reward_forward(reward, world->model, data);
-  asked->out[i] = reward_value(reward, world->model, data);
-  give(asked, compiled, reward);
+  request->out[i] = reward_value(reward, world->model, data);
+  give(request, compiled, reward);
 }
 
 // ---------------------------------- simulation ---------------------------------------------------
@@ -224,19 +226,19 @@ void bfm_env_seed(bfm_env *env, uint64_t seed) { sim_seed(env->sim, seed); }
 
 bfm_status bfm_env_reset(bfm_env *env, const uint8_t *which) {
   NEED("env", env);
-  env->known.groups = 0;
+  env->computed.groups = 0;
   return sim_reset(env->sim, which);
 }
 
 bfm_status bfm_env_step(bfm_env *env, const double *actions) {
   NEED("env, actions", env, actions);
-  Asked asked = {.env = env, .question = env->asked, .out = env->rewards};
+  Request request = {.env = env, .set = env->requested, .out = env->rewards};
   int64_t diverged = sim_diverged(env->sim);
-  if (stage_of(&asked.question) >= REWARD_FORCE) asked.question.groups = 0;
-  env->asked.groups = env->known.groups = 0;
+  if (stage_of(&request.set) >= REWARD_FORCE) request.set.groups = 0;
+  env->requested.groups = env->computed.groups = 0;
 
-  TRY(sim_step(env->sim, actions, asked.question.groups ? read_reward : NULL, &asked));
-  if (!asked.failed && diverged == sim_diverged(env->sim)) env->known = asked.question;
+  TRY(sim_step(env->sim, actions, request.set.groups ? read_reward : NULL, &request));
+  if (!request.failed && diverged == sim_diverged(env->sim)) env->computed = request.set;
   return BFM_OK;
 }
 
@@ -254,7 +256,7 @@ int64_t bfm_env_diverged(const bfm_env *env) { return sim_diverged(env->sim); }
 bfm_status bfm_env_set_state(bfm_env *env, const double *qpos, const double *qvel,
                              const double *act) {
   NEED("env", env);
-  env->known.groups = 0;
+  env->computed.groups = 0;
   return sim_set_state(env->sim, qpos, qvel, act);
 }
 
@@ -267,16 +269,16 @@ void bfm_env_state(bfm_env *env, double *qpos, double *qvel, double *act) {
 bfm_status bfm_env_group_rewards(bfm_env *env, const char *const *tasks, int groups,
                                  double *rewards) {
   NEED("env, tasks, rewards", env, tasks, rewards);
-  Asked asked = {.env = env, .out = rewards};
-  TRY(understand(env, tasks, groups, &asked.question));
-  env->asked = asked.question;
-  if (same(&env->known, &asked.question)) {
+  Request request = {.env = env, .out = rewards};
+  TRY(parse_tasks(env, tasks, groups, &request.set));
+  env->requested = request.set;
+  if (same(&env->computed, &request.set)) {
     memcpy(rewards, env->rewards, env->n * sizeof *rewards);
     return BFM_OK;
   }
-  SimNeed need = stage_of(&asked.question) < REWARD_FORCE ? SIM_STATE : SIM_FORCES;
-  TRY(sim_read(env->sim, need, read_reward, &asked));
-  return asked.failed ? bfm_fail(BFM_NO_MEMORY, "no memory for copies of a reward") : BFM_OK;
+  SimNeed need = stage_of(&request.set) < REWARD_FORCE ? SIM_STATE : SIM_FORCES;
+  TRY(sim_read(env->sim, need, read_reward, &request));
+  return request.failed ? bfm_fail(BFM_NO_MEMORY, "out of memory for copies of a reward") : BFM_OK;
 }
 
 bfm_status bfm_env_reward(bfm_env *env, const char *task, double *rewards) {
@@ -293,7 +295,7 @@ bfm_status bfm_domain_rewards(const char *name, const char *text, int64_t count,
   TRY(domain_find(&domain, name));
   const Task *task = task_find(name, text);
   if (task && !task->expression) {
-    return bfm_fail(BFM_BAD_ARGUMENT, "%s of %s is a reward of steps, not of states", text, name);
+    return bfm_fail(BFM_BAD_ARGUMENT, "the task %s of %s rewards steps, not states", text, name);
   }
 
   int status = world_acquire(&world, domain);

@@ -1,6 +1,6 @@
-// Gym's planar robots, as D4RL's v2 datasets know them: the distance covered is not observed, and
-// the reward of a step is its mean forward velocity less the cost of its controls. hopper and
-// walker2d are paid for staying up and terminate when they fall or lean; halfcheetah never does.
+// Gym's planar robots, as in D4RL's v2 datasets: observations omit the distance covered, and the
+// reward of a step is its mean forward velocity minus the cost of its controls. hopper and walker2d
+// are also rewarded for staying up and terminate when they fall or lean; halfcheetah never does.
 
 #include "envs/domain.h"
 

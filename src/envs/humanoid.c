@@ -1,6 +1,6 @@
-// humanoid: dm_control's humanoid of 21 joints. Observed are joint angles, the height of the head,
-// hands and feet in the torso's frame, the torso's vertical direction, the velocity of the centre
-// of mass and all velocities; it starts in any posture that touches nothing.
+// humanoid: dm_control's humanoid with 21 joints. The observation has joint angles, the height of the
+// head, hands and feet in the torso's frame, the torso's vertical direction, the velocity of the
+// centre of mass and all velocities. Episodes start in a random posture without contacts.
 
 #include "envs/domain.h"
 
@@ -16,9 +16,9 @@ static const Alias aliases[] = {
     {"standing", "tolerance(height, 1.4, inf, 0.35) * upright", "1 when the robot stands"},
     {"calm", "1 - norm(ctrl)^2 / 105", "1 without controls, 0.8 when all are at their limits"},
     {"left_wrist", "left_hand", "left_wrist.x, left_wrist.y, left_wrist.z"},
-    {"right_wrist", "right_hand", "the same on the right"},
+    {"right_wrist", "right_hand", "right_wrist.x, right_wrist.y, right_wrist.z"},
     {"left_ankle", "left_foot", "left_ankle.x, left_ankle.y, left_ankle.z"},
-    {"right_ankle", "right_foot", "the same on the right"},
+    {"right_ankle", "right_foot", "right_ankle.x, right_ankle.y, right_ankle.z"},
     {0},
 };
 
@@ -43,7 +43,7 @@ static void observe(const World *world, const mjData *data, double *obs) {
 }
 
 const Domain humanoid_domain = {
-    .name = "humanoid", .help = "humanoid of 21 joints", .file = "suite/humanoid.xml",
+    .name = "humanoid", .help = "humanoid with 21 joints", .file = "suite/humanoid.xml",
     .obs_dim = 67,
     .observed = {{"joint_angles", 21},
                  {"head_height", 1},

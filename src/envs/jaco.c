@@ -1,7 +1,7 @@
-// jaco: dm_control manipulation's reach_duplo_features. Arm, hand, brick and floor are put together
-// here with mjSpec as dm_control's composer does it, body for body. Observed are the arm's and the
-// hand's joints, torques, the tool centre point and the brick; actions are joint velocities. The
-// hand starts above the floor pointing down, found by inverse kinematics, beside a resting brick.
+// jaco: dm_control manipulation's reach_duplo_features. This file assembles arm, hand, brick and
+// floor with mjSpec, body for body as dm_control's composer does. The observation has the joints of
+// arm and hand, torques, the tool centre point and the brick; actions are joint velocities. The hand
+// starts above the floor and points down (by inverse kinematics), beside a brick at rest.
 
 #include <stdio.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 
 enum { PINCH, BRICK, TORQUE, BRICK_POS, BRICK_QUAT, BRICK_LINVEL, BRICK_ANGVEL, HAND };
 
-enum { ARM_JOINTS = 6, JOINTS = 9 };  // then the brick's free joint
+enum { ARM_JOINTS = 6, JOINTS = 9 };  // arm; arm and hand. The brick's free joint follows
 
 static const Alias aliases[] = {
     {"tcp", "hand_pinchsite", "the tool centre point: tcp.x, tcp.y, tcp.z"},
@@ -35,7 +35,7 @@ static int add_velocity_actuator(mjSpec *spec, const char *joint, double kv, dou
   return *error ? bfm_fail(BFM_BAD_FILE, "jaco's actuator %s: %s", joint, error) : BFM_OK;
 }
 
-// a velocity actuator and a torque sensor for each joint of the arm
+// adds a velocity actuator and a torque sensor to each joint of the arm
 static int equip_arm(mjSpec *arm) {
   for (int i = 1; i <= ARM_JOINTS; i++) {
     char joint[16], site[32], sensor_name[32];
@@ -72,7 +72,7 @@ static int equip_hand(mjSpec *hand) {
   return BFM_OK;
 }
 
-// the brick's flanges collide, and its studs have the radius that clicks together with them
+// makes the brick's flanges collide, and gives its studs the radius that fits into them
 static int equip_brick(mjSpec *brick) {
   for (mjsElement *e = mjs_firstElement(brick, mjOBJ_GEOM); e; e = mjs_nextElement(brick, e)) {
     const char *name = mjs_getString(mjs_getName(e));
@@ -137,7 +137,7 @@ static void add_floor(mjSpec *spec) {
   memcpy(camera->alt.xyaxes, axes, sizeof axes);
 }
 
-// parse a part, equip it, attach its body `root` to a body; returns what root has become
+// parses a part, equips it, and attaches its body `root` to the body `at`; *attached is the new body
 static int attach(mjSpec *spec, mjsBody *at, const char *folder, const char *file, const char *root,
                   const char *prefix, int (*equip)(mjSpec *part), mjsBody **attached) {
   char path[4200], error[256] = "";
@@ -145,7 +145,7 @@ static int attach(mjSpec *spec, mjsBody *at, const char *folder, const char *fil
   mjSpec *part = mj_parseXML(path, NULL, error, sizeof error);
   if (!part) return bfm_fail(BFM_BAD_FILE, "%s: %s", path, error);
 
-  // the whole is compiled by the arena's rules
+  // the compiler settings of the arena apply to all parts
   part->compiler.boundmass = spec->compiler.boundmass;
   part->compiler.boundinertia = spec->compiler.boundinertia;
 
@@ -161,7 +161,7 @@ static int attach(mjSpec *spec, mjsBody *at, const char *folder, const char *fil
   return status;
 }
 
-// arm and hand hang from bodies of their own, as composer's attachment frames do
+// arm and hand are attached to bodies of their own, like composer's attachment frames
 static int edit(mjSpec *spec, const char *folder) {
   mjsBody *world = mjs_findBody(spec, "world"), *attached;
   spec->option.disableflags |= mjDSBL_NATIVECCD | mjDSBL_MULTICCD;
@@ -177,7 +177,7 @@ static int edit(mjSpec *spec, const char *folder) {
   mjsBody *hand = mjs_addBody(wrist, NULL);
   mjs_setName(hand->element, "hand");
   hand->quat[0] = hand->quat[3] = 0;
-  hand->quat[1] = hand->quat[2] = 0.70710678118;  // of the arm's wrist site
+  hand->quat[1] = hand->quat[2] = 0.70710678118;  // the orientation of the arm's wrist site
   TRY(attach(spec, hand, folder, "jaco_hand.xml", "hand", "hand_", equip_hand, &attached));
 
   TRY(attach(spec, world, folder, "duplo2x4.xml", "world", "brick_", equip_brick, &attached));
@@ -188,7 +188,7 @@ static int edit(mjSpec *spec, const char *folder) {
 
 // ---------------------------------- initial states -----------------------------------------------
 
-// is a geom part of the arm (1), of the hand (2), the brick (3) or the floor (0)?
+// whether a geom belongs to the floor (0), the arm (1), the hand (2) or the brick (3)
 static int part_of(const World *world, int geom) {
   int body = world->model->geom_bodyid[geom];
   if (body == 0) return 0;
@@ -196,7 +196,7 @@ static int part_of(const World *world, int geom) {
   return body >= world->ids[HAND] ? 2 : 1;
 }
 
-// the arm touches itself, the hand or the floor, or the hand touches the floor
+// whether the arm touches itself, the hand or the floor, or the hand touches the floor
 static int robot_collides(const World *world, const mjData *data) {
   for (int c = 0; c < data->ncon; c++) {
     const mjContact *contact = data->contact + c;
@@ -217,7 +217,7 @@ static int brick_collides(const World *world, const mjData *data) {
   return 0;
 }
 
-// how far the tool centre point is from its target, as six numbers and as one
+// the distance of the tool centre point from its target, as six numbers and as their norm
 static double tcp_error(const World *world, const mjData *data, const double target[3],
                         double error[6]) {
   static const double down[4] = {0, 0.70710678118, 0.70710678118, 0};
@@ -230,8 +230,8 @@ static double tcp_error(const World *world, const mjData *data, const double tar
   return mju_norm3(error) + 2 * mju_norm3(error + 3);
 }
 
-// move the arm until the tool centre point is at target, pointing down; 1 on success.
-// Damped least squares far from the target, Gauss-Newton near it.
+// Moves the arm until the tool centre point is at target and points down: damped least squares far
+// from the target, Gauss-Newton near it. Returns 1 on success.
 static int reach(const World *world, mjData *data, const double target[3]) {
   const mjModel *model = world->model;
   double jacobian[6 * 15], hessian[36], error[6], update[6];
@@ -257,7 +257,7 @@ static int reach(const World *world, mjData *data, const double target[3]) {
     if (mju_cholFactor(hessian, ARM_JOINTS, 1e-14) < ARM_JOINTS) return 0;
     mju_cholSolve(update, hessian, update, ARM_JOINTS);
 
-    // too little progress, or too large a step
+    // give up if there is too little progress, or if the step is too large
     double length = mju_norm(update, ARM_JOINTS);
     if (norm > 20 * length) return 0;
     double scale = length > 2 ? 2 / length : 1;
@@ -266,7 +266,7 @@ static int reach(const World *world, mjData *data, const double target[3]) {
   return 0;
 }
 
-// bring angles into the joints' ranges by whole turns; 0 when that cannot be
+// moves angles into the joints' ranges by whole turns; returns 0 if that is impossible
 static int wrap_angles(const mjModel *model, mjData *data) {
   for (int i = 0; i < ARM_JOINTS; i++) {
     double lo = model->jnt_limited[i] ? model->jnt_range[2 * i] : 0;
@@ -316,7 +316,7 @@ static void draw_brick(const World *world, mjData *data, Draws *draw) {
   }
 }
 
-// let the brick come to rest, at most two seconds; the robot does not move
+// lets the brick come to rest, within at most two seconds, while the robot does not move
 static void settle(const World *world, mjData *data) {
   double qpos[JOINTS], qvel[JOINTS];
   mju_copy(qpos, data->qpos, JOINTS);
@@ -374,7 +374,7 @@ static void observe(const World *world, const mjData *data, double *obs) {
 }
 
 const Domain jaco_domain = {
-    .name = "jaco", .help = "arm of six joints with a hand of three fingers, and a brick",
+    .name = "jaco", .help = "arm with six joints and a hand with three fingers, and a brick",
     .file = "jaco/arena.xml", .obs_dim = 55,
     .observed = {{"jaco_arm/joints_pos", 12},
                  {"jaco_arm/joints_torque", 6},

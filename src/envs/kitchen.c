@@ -1,17 +1,20 @@
-// kitchen: D4RL's FrankaKitchen. An action is a velocity of the arm's joints: position actuators
-// are sent to where it leads from the present state in a control step. Observed are all positions,
-// then zeros where D4RL repeats the goal: a prompt says what is wanted. D4RL pays for an object when
-// it first is where it should be, so the state remembers which ones have been.
+// kitchen: D4RL's FrankaKitchen. An action is a velocity of the arm's joints; the targets of the
+// position actuators are where that velocity leads in one control step. The observation has all
+// positions, then zeros where D4RL repeats the goal, because here the prompt is the goal. D4RL
+// rewards an object when it first reaches its place, so the state remembers which ones have.
 
 #include <string.h>
 
 #include "envs/domain.h"
 
-enum { JOINTS = 9, POSITIONS = 30 };  // of the arm and its fingers; with the objects'
+enum {
+  JOINTS = 9,
+  POSITIONS = 30
+};  // joints of arm and fingers; numbers of qpos, objects included
 
 enum { BOTTOM_BURNER, LIGHT_SWITCH, SLIDE_CABINET, MICROWAVE, KETTLE, OBJECTS };
 
-// where D4RL wants an object: count positions from first on
+// D4RL's goal for an object: `count` positions from `first` on
 static const struct {
   int first, count;
   double goal[7];
@@ -48,7 +51,7 @@ static const Alias aliases[] = {
     {0},
 };
 
-// Gymnasium's view, and room for the memory of objects
+// adds Gymnasium's camera, and userdata to remember objects
 static int edit(mjSpec *spec, const char *folder) {
   (void)folder;
   const double pos[3] = {-0.8164, -1.1935, 3.2619};
@@ -62,8 +65,8 @@ static int edit(mjSpec *spec, const char *folder) {
   return BFM_OK;
 }
 
-// D4RL's episodes all begin here and differ by the noise of observations. Here these have none, and
-// the arm begins within the noise's bounds
+// All of D4RL's episodes begin in this state and differ only by noise on observations. Here there is
+// no such noise; instead, the arm's joints start at random within the bounds of that noise.
 static void reset(const World *world, mjData *data, Draws *draw) {
   static const double start[POSITIONS] = {1.48388023e-01,  -1.76848573e+00, 1.84390296e+00,
                                           -2.47685760e+00, 2.60252026e-01,  7.12533105e-01,
@@ -92,7 +95,8 @@ static void control(const World *world, mjData *data, const double *action) {
   double dt = world->domain->substeps * world->model->opt.timestep;
   double velocity[JOINTS];
   for (int i = 0; i < JOINTS; i++) velocity[i] = 2 * mju_clip(action[i], -1, 1);
-  mju_addScl(data->ctrl, data->qpos, velocity, dt, JOINTS);  // not fused: D4RL's bits
+  mju_addScl(data->ctrl, data->qpos, velocity, dt,
+             JOINTS);  // not fused, for bit-equality with D4RL
   for (int i = 0; i < JOINTS; i++) {
     data->ctrl[i] = mju_clip(data->ctrl[i], bounds[i][0], bounds[i][1]);
   }

@@ -1,4 +1,4 @@
-// point_mass: dm_control's mass in a small square, pushed along two axes. The quick one.
+// point_mass: dm_control's mass in a small square, pushed along two axes. The fastest domain.
 
 #include "envs/domain.h"
 

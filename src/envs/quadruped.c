@@ -1,6 +1,6 @@
-// quadruped: dm_control's quadruped on the flat floor of its walk task. Observed are hinges,
-// actuators, the torso's velocity and direction, its inertial unit and the forces at the toes; it
-// starts turned at random, as low as touches nothing.
+// quadruped: dm_control's quadruped on the flat floor of its walk task. The observation has hinges,
+// actuators, the torso's velocity and direction, its inertial sensors and the forces at the toes.
+// Episodes start with a random orientation, at the lowest height without contacts.
 
 #include "envs/domain.h"
 
@@ -13,7 +13,7 @@ static const Alias aliases[] = {
     {0},
 };
 
-// drop walls, ball, target, terrain and rangefinders; give the floor the size walk gives it
+// removes walls, ball, target, terrain and rangefinders; gives the floor the size of the walk task
 static int edit(mjSpec *spec, const char *folder) {
   static const ModelName dropped[] = {
       {mjOBJ_GEOM, "wall_px"}, {mjOBJ_GEOM, "wall_py"}, {mjOBJ_GEOM, "wall_nx"},
@@ -67,7 +67,7 @@ static void observe(const World *world, const mjData *data, double *obs) {
   obs = put(obs, world_sensor(world, data, ACCELEROMETER), 3);
   obs = put(obs, world_sensor(world, data, GYRO), 3);
 
-  // forces, then torques, of four toes
+  // forces, then torques, at four toes
   const double *force = world_sensor(world, data, FORCES);
   for (int i = 0; i < 24; i++) *obs++ = asinh(force[i]);
 }

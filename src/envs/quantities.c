@@ -1,7 +1,7 @@
-// Named quantities of a MuJoCo model. Two tables say it all: the kinds of objects a name can stand
-// for, in the order in which they are searched, and the attributes each kind has. Velocities and
-// momenta are read off the bodies' spatial velocities (cvel) here: mj_comVel is all they need, the
-// rest of mj_fwdVelocity and mj_subtreeVel over the whole model is never paid for.
+// Named quantities of a MuJoCo model, defined by two tables: the kinds of objects that a name can
+// stand for, in search order, and the attributes of each kind. Velocities and momenta are computed
+// here from the bodies' spatial velocities (cvel), which need only mj_comVel, not the rest of
+// mj_fwdVelocity nor mj_subtreeVel over the whole model.
 
 #include "envs/quantities.h"
 
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// kinds of objects, as bits: an attribute belongs to several
+// kinds of objects, as bits, because an attribute can belong to several kinds
 enum {
   BODY = 1,
   SITE = 2,
@@ -75,7 +75,7 @@ static void read_angvel(const mjModel *m, const mjData *d, int kind, int id, dou
   copy(out, d->cvel + 6 * frame_of(m, d, kind, id).body, 3);
 }
 
-// velocity of a point that moves with a body; cvel is given at the centre of mass of the whole tree
+// velocity of a point that moves with a body; cvel refers to the centre of mass of the whole tree
 static void velocity_at(const mjModel *m, const mjData *d, int body, const mjtNum *point,
                         double *out) {
   const mjtNum *w = d->cvel + 6 * body, *v = w + 3;
@@ -96,7 +96,7 @@ static void read_com(const mjModel *m, const mjData *d, int kind, int id, double
   copy(out, d->subtree_com + 3 * id, 3);
 }
 
-// bodies are numbered depth first: a subtree is id … end-1
+// the end of a subtree: bodies are numbered depth first, so it is id … end-1
 static int subtree_end(const mjModel *m, int id) {
   int end = id + 1;
   while (end < m->nbody && m->body_parentid[end] >= id) end++;
@@ -195,8 +195,8 @@ static void read_act(const mjModel *m, const mjData *d, int kind, int id, double
 
 typedef struct {
   int kinds;
-  const char *name;        // of the whole vector
-  const char *components;  // of its numbers, in the order they are read
+  const char *name;        // name of the whole vector
+  const char *components;  // names of its numbers, in the order in which they are read
   int size;
   QuantityRead *read;
   int needs;
@@ -206,33 +206,34 @@ typedef struct {
 #define POSITION NEEDS_KINEMATICS
 #define VELOCITY (NEEDS_KINEMATICS | NEEDS_COM | NEEDS_VELOCITY)
 
-// the first row of a kind is what the bare name means
+// the bare name of an object means the first row of its kind
 static const Attribute attributes[] = {
     {FRAME, "pos", "x y z", 3, read_pos, POSITION, "position of the origin"},
     {FRAME, "vel", "vx vy vz", 3, read_vel, VELOCITY, "velocity of the origin"},
     {FRAME, "angvel", "wx wy wz", 3, read_angvel, VELOCITY, "angular velocity"},
     {FRAME, "mat", "xx xy xz yx yy yz zx zy zz", 9, read_mat, POSITION,
-     "rotation matrix; zz: is it upright"},
+     "rotation matrix; zz is 1 when upright"},
     {BODY, "com", "com.x com.y com.z", 3, read_com, POSITION | NEEDS_COM,
-     "centre of mass of it and all it carries"},
+     "centre of mass of the body and all it carries"},
     {BODY, "com.vel", "com.vx com.vy com.vz", 3, read_com_vel, VELOCITY,
      "velocity of this centre of mass"},
     {BODY, "angmom", "angmom.x angmom.y angmom.z", 3, read_angmom, VELOCITY,
-     "angular momentum about it"},
+     "angular momentum about this centre of mass"},
 
-    {HINGE, "q", "q", 1, read_hinge_pos, 0, "angle or distance; the bare name too"},
+    {HINGE, "q", "q", 1, read_hinge_pos, 0, "angle or distance, like the bare name"},
     {HINGE, "v", "v", 1, read_hinge_vel, 0, "velocity of the joint"},
     {FREE, "pos", "x y z", 3, read_joint_pos, 0, "position"},
     {BALL | FREE, "quat", "qw qx qy qz", 4, read_joint_quat, 0, "orientation, a quaternion"},
     {FREE, "vel", "vx vy vz", 3, read_joint_vel, 0, "velocity"},
-    {BALL | FREE, "angvel", "wx wy wz", 3, read_joint_angvel, 0, "angular velocity, own axes"},
+    {BALL | FREE, "angvel", "wx wy wz", 3, read_joint_angvel, 0,
+     "angular velocity, in the joint's own axes"},
 
     {ACTUATOR, "u", "u", 1, read_ctrl, 0, "control"},
     {ACTUATOR, "force", "force", 1, read_force, NEEDS_FORCE, "force"},
-    {ACTUATOR, "act", "act", 1, read_act, 0, "activation, 0 for actuators without"},
+    {ACTUATOR, "act", "act", 1, read_act, 0, "activation; 0 for actuators without a state"},
 };
 
-// whole arrays of mjData, vectors by these names
+// whole arrays of mjData, which are vectors with these names
 enum { CTRL, QPOS, QVEL, ACT, ACTUATOR_FORCE };
 
 static const struct {
@@ -261,7 +262,8 @@ static void read_array(const mjModel *m, const mjData *d, int kind, int id, doub
   copy(out, array_of(d, id), array_size(m, id));
 }
 
-// sensors that mj_sensorPos and mj_sensorVel can fill after mj_comVel; others need the whole stage
+// Sensors that mj_sensorPos and mj_sensorVel can fill after mj_comVel. Others need the whole
+// position or velocity stage.
 static const int light_sensors[] = {
     mjSENS_VELOCIMETER,   mjSENS_GYRO,        mjSENS_MAGNETOMETER, mjSENS_JOINTPOS,
     mjSENS_JOINTVEL,      mjSENS_BALLQUAT,    mjSENS_BALLANGVEL,   mjSENS_FRAMEPOS,
@@ -311,7 +313,7 @@ static int object_count(const mjModel *m, const Kind *kind) {
   }
 }
 
-// the name of an object of this kind, NULL where it has none or is a joint of another type
+// the name of an object of this kind; NULL if it has none or is a joint of another type
 static const char *object_name(const mjModel *m, const Kind *kind, int id) {
   if (kind->kind & JOINT) {
     int type = m->jnt_type[id];
@@ -334,7 +336,7 @@ static int object_find(const mjModel *m, const Kind *kind, const char *name, siz
   return -1;
 }
 
-// index of a word in a list of words, -1 if it is not there
+// index of a word in a list of words, or -1
 static int word_index(const char *words, const char *word) {
   size_t length = strlen(word);
   for (int index = 0; *words; index++) {
@@ -345,7 +347,7 @@ static int word_index(const char *words, const char *word) {
   return -1;
 }
 
-// "17" below size, or -1
+// the value of a text such as "17" if it is below size, else -1
 static int number_index(const char *text, int size) {
   char *end;
   if (!isdigit((unsigned char)*text)) return -1;
@@ -353,7 +355,7 @@ static int number_index(const char *text, int size) {
   return *end || index >= size ? -1 : (int)index;
 }
 
-// the robot: the first child of the world that can move
+// the robot is the first child of the world that can move
 static int robot_body(const mjModel *m) {
   for (int b = 1; b < m->nbody; b++) {
     if (m->body_parentid[b] != 0) continue;
@@ -367,7 +369,7 @@ static int robot_body(const mjModel *m) {
 
 // ---------------------------------- finding ------------------------------------------------------
 
-// part of an object: "" is what the bare name means; 0 where the object has no such part
+// Finds a part of an object; the part "" is the bare name. Returns 0 if the object has no such part.
 static int part_find(Quantity *q, int kind, int id, const char *part) {
   for (int i = 0; i < COUNT(attributes); i++) {
     const Attribute *a = &attributes[i];
@@ -380,7 +382,7 @@ static int part_find(Quantity *q, int kind, int id, const char *part) {
       q->count = 1;
       return 1;
     }
-    int bare = !part[0] && kind != ACTUATOR;  // an actuator's bare name says nothing
+    int bare = !part[0] && kind != ACTUATOR;  // an actuator's bare name is no quantity
     if (bare || !strcmp(a->name, part)) {
       q->first = 0;
       q->count = a->size;
@@ -390,7 +392,7 @@ static int part_find(Quantity *q, int kind, int id, const char *part) {
   return 0;
 }
 
-// a vector whose numbers are counted, not named: sensors and arrays
+// finds a part of a vector whose numbers have indices instead of names: sensors and arrays
 static int counted_find(Quantity *q, QuantitySource source, const char *part) {
   if (source.size == 0) part = "";
   int number = number_index(part, source.size);
@@ -439,24 +441,25 @@ static int is_name(const char *name, const char *text, size_t length) {
   return strlen(name) == length && !strncmp(name, text, length);
 }
 
-// the robot's centre of mass and angular momentum
+// finds the robot's centre of mass or angular momentum
 static int robot_find(Quantity *q, const mjModel *m, const char *name) {
   if (part_find(q, BODY, robot_body(m), name)) return BFM_OK;
   return bfm_fail(BFM_BAD_ARGUMENT,
-                  "'%s' is none of com.x com.y com.z com.vx com.vy com.vz "
+                  "'%s' is unknown; there are com.x com.y com.z com.vx com.vy com.vz "
                   "angmom.x angmom.y angmom.z",
                   name);
 }
 
-// numbers of a whole array
+// finds a number of an array, or the whole array
 static int array_find(Quantity *q, const mjModel *m, int array, const char *part) {
   QuantitySource source = {read_array, ARRAY, array, array_size(m, array), arrays[array].needs};
   if (counted_find(q, source, part)) return BFM_OK;
-  return bfm_fail(BFM_BAD_ARGUMENT, "'%s' has numbers .0 to .%d, not '%s'", arrays[array].name,
+  return bfm_fail(BFM_BAD_ARGUMENT, "'%s' has the numbers .0 to .%d, not '%s'", arrays[array].name,
                   source.size - 1, part);
 }
 
-// the first kind that has such an object with such a part; prefix: the kind alone that may, or NULL
+// Finds the first kind that has an object of this name with this part. prefix: the only kind to
+// search, or NULL
 static int kinds_find(Quantity *q, const mjModel *m, const char *prefix, const char *object,
                       const char *part) {
   const Kind *found = NULL, *closest = NULL;
@@ -468,7 +471,7 @@ static int kinds_find(Quantity *q, const mjModel *m, const char *prefix, const c
     if (id < 0) continue;
     if (!closest) closest = kind, closest_id = id;
 
-    // a bare name may be a place or a number: say so rather than guess
+    // a bare name that could be a position or a number is an error, not a guess
     Quantity here;
     if (!object_part_find(&here, m, kind->kind, id, part)) continue;
     if (!found) {
@@ -516,7 +519,7 @@ void quantities_nearest(const mjModel *m, Suggestion *nearest) {
   }
 }
 
-// "base.part" for each word of parts
+// calls `each` with "base.part" for each word of parts
 static void each_part(QuantityEach *each, void *context, const char *title, const char *base,
                       const char *parts, const char *help) {
   char name[2 * NAME_SIZE];
@@ -573,7 +576,7 @@ void quantities_each(const mjModel *m, QuantityEach *each, void *context) {
 #define PAGE_WIDTH 100
 #define INDENT 16
 
-// names of a kind, wrapped
+// prints the names of a kind, wrapped
 static void print_names(const mjModel *m, const Kind *kind, FILE *out) {
   int count = object_count(m, kind), column = 0;
   for (int id = 0; id < count; id++) {
@@ -607,7 +610,7 @@ static void print_part(FILE *out, const char *of, const char *parts, const char 
 void quantities_help(const mjModel *m, FILE *out) {
   for (int k = 0; k < COUNT(kinds); k++) print_names(m, &kinds[k], out);
 
-  fputs("\nTheir parts, after a dot (torso.z); all of a vector where functions take vectors:\n",
+  fputs("\nTheir parts, after a dot (torso.z); functions of vectors also take the whole vector:\n",
         out);
   int shown = 0;
   for (int k = 0; k < COUNT(kinds); k++) {
@@ -620,7 +623,7 @@ void quantities_help(const mjModel *m, FILE *out) {
       print_part(out, of, row->components, row->size > 1 ? row->name : "", row->help);
     }
   }
-  print_part(out, "sensor", "x y z, or 0 1 2 ...", "the bare name", "what it reads");
+  print_part(out, "sensor", "x y z, or 0 1 2 ...", "the bare name", "the sensor's reading");
 
   char name[NAME_SIZE], parts[NAME_SIZE], of[2 * NAME_SIZE];
   const char *robot = mj_id2name(m, mjOBJ_BODY, robot_body(m));

@@ -1,6 +1,6 @@
 // Named quantities of a MuJoCo model: "torso.z", "head.vz", "com.vx", "right_knee", "imu_gyro.x".
-// A name is resolved once into a source (what to read of mjData) and a place in what it reads, so
-// that the numbers of one vector are computed together and reading costs no lookup.
+// A name is resolved once, into a source (a vector of numbers to read from mjData) and a place in it.
+// So the numbers of one vector are computed together, and reading needs no lookup.
 
 #ifndef BFM_ENVS_QUANTITIES_H
 #define BFM_ENVS_QUANTITIES_H
@@ -12,7 +12,7 @@
 #include "core/suggest.h"
 #include "core/status.h"
 
-// what must be computed in mjData before a source can be read (bits)
+// the stages of mjData that must be computed before a source can be read, as bits
 enum {
   NEEDS_KINEMATICS = 1,   // mj_kinematics
   NEEDS_COM = 2,          // mj_comPos
@@ -33,7 +33,7 @@ typedef struct {
   int needs;
 } QuantitySource;
 
-// count numbers, from `first` on, of what source reads: one, or the whole vector
+// `count` numbers, from `first` on, of those that the source reads: one or the whole vector
 typedef struct {
   QuantitySource source;
   int first, count;
@@ -41,25 +41,25 @@ typedef struct {
 
 #define QUANTITY_UNKNOWN (-1)
 
-// resolve a name. QUANTITY_UNKNOWN (and no message): the model has nothing of this name. A status
-// (and a message): there is such an object, but not this part of it, or more than one is meant.
+// Resolves a name. Returns QUANTITY_UNKNOWN, without a message, if the model has no such object. It
+// is an error, with a message, if the object has no such part or if the name is ambiguous.
 int quantity_find(Quantity *quantity, const mjModel *model, const char *name);
 
-// is this word one that may stand before a colon: "joint" of "joint:bthigh"
+// whether this word can be a prefix before a colon, such as "joint" in "joint:bthigh"
 int quantity_is_prefix(const char *word, size_t length);
 
-// offer every object's name as a candidate
+// tries every object's name as a suggestion
 void quantities_nearest(const mjModel *model, Suggestion *nearest);
 
-// a name as it is typed in an expression: characters other than letters, digits and _ become _
+// converts a name for expressions: characters other than letters, digits and _ become _
 void quantity_typed_name(char *out, size_t size, const char *name);
 
-// call each(context, kind, name, help) for every vector and number that can be named; names are
-// valid during the call only
+// Calls each(context, kind, name, help) for every vector and number that has a name. The strings are
+// valid only during the call.
 typedef void QuantityEach(void *context, const char *kind, const char *name, const char *help);
 void quantities_each(const mjModel *model, QuantityEach *each, void *context);
 
-// what can be named, for people: objects by kind, then the parts each kind has
+// prints all names for people: objects by kind, then the parts of each kind
 void quantities_help(const mjModel *model, FILE *out);
 
 #endif

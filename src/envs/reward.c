@@ -1,7 +1,7 @@
-// The reward language. A recursive descent over the typed expression checks all of it (so that an
-// error can point at its place), resolves the names and writes the same expression with numbered
-// variables for muParser, which only evaluates. A vector inside a function over vectors is spelled
-// out: norm(hand - target) is read three times and becomes norm(q0 - q3, q1 - q4, q2 - q5).
+// The reward language. A recursive-descent parser checks the typed expression (so that an error can
+// point at its place), resolves the names and writes the same expression with numbered variables for
+// muParser, which only evaluates it. A vector inside a function of vectors is expanded:
+// norm(hand - target) is parsed three times and becomes norm(q0 - q3, q1 - q4, q2 - q5).
 
 #include "envs/reward.h"
 
@@ -15,24 +15,24 @@
 #include "envs/quantities.h"
 
 #define MAX_SOURCES 256  // distinct vectors in one expression
-#define MAX_VALUES 8192  // their numbers
-#define MAX_DEPTH 128    // nested expressions and signs: a parenthesis is two
-#define MAX_TEXT 20000   // for muParser, which takes fewer, vectors and aliases spelled out
+#define MAX_VALUES 8192  // numbers of these vectors
+#define MAX_DEPTH 128    // nested expressions and signs; a parenthesis counts as two
+#define MAX_TEXT 20000   // characters for muParser, after vectors and aliases are expanded
 #define MAX_NAME 128
-#define MANY 1024  // arguments of functions that take any number
-#define PAIR 63    // of those that take two vectors
+#define MANY 1024  // most arguments of functions that take any number
+#define PAIR 63    // most arguments of functions that take two vectors
 
 typedef struct {
   QuantitySource source;
-  int at;  // of its first number in values
+  int at;  // index of its first number in `values`
 } Slot;
 
 struct Reward {
   Slot slots[MAX_SOURCES];
   int slot_count, value_count, needs;
   int64_t faults;
-  double *values;  // what muParser's variables point at
-  char *text;      // the expression muParser sees
+  double *values;  // muParser's variables point here
+  char *text;      // the expression for muParser
   muParserHandle_t parser;
 };
 
@@ -73,11 +73,11 @@ static double tanh_squared(double x, double v) {
   return 1 - t * t;
 }
 
-// what is wrong with the shape of a tolerance, NULL if nothing is
+// an error in the arguments of a tolerance, or NULL
 static const char *tolerance_flaw(double lo, double hi, double margin, double v, int zero_allowed) {
   if (!(lo <= hi)) return "the lower bound is above the upper bound";
   if (!(margin >= 0)) return "the margin is negative";
-  if (margin == 0) return NULL;  // a step: v says nothing
+  if (margin == 0) return NULL;  // a step function, which ignores v
   if (!(v < 1) || !(zero_allowed ? v >= 0 : v > 0)) {
     return zero_allowed ? "the value at the margin is not in [0, 1)"
                         : "the value at the margin is not in (0, 1)";
@@ -87,7 +87,7 @@ static const char *tolerance_flaw(double lo, double hi, double margin, double v,
 
 #define VALUE_AT_MARGIN 0.1
 
-// a = x [, lo, hi [, margin [, value at margin]]]; NaN where dm_control would refuse
+// a = x [, lo, hi [, margin [, value at margin]]]; NaN where dm_control would raise an error
 static inline double tolerance(const double *a, int n, double (*sigmoid)(double, double),
                                int zero_allowed) {
   double x = a[0], lo = n > 2 ? a[1] : 0, hi = n > 2 ? a[2] : 0;
@@ -146,17 +146,17 @@ static double f_dot(const double *a, int n) {
 }
 
 enum {
-  VECTORS = 1,         // a vector in an argument stands for all its numbers
+  VECTORS = 1,         // a vector as an argument stands for all its numbers
   PAIRS = 2,           // takes the numbers of two vectors, one after the other
-  TOLERANCE_CALL = 4,  // constant bounds are checked when the expression is read
-  ZERO_ALLOWED = 8,    // value at the margin may be 0
+  TOLERANCE_CALL = 4,  // constant bounds are checked at compile time
+  ZERO_ALLOWED = 8,    // the value at the margin may be 0
 };
 
 typedef struct {
   const char *name;
-  int min, max;  // arguments
+  int min, max;  // number of arguments
   int flags;
-  muMultFun_t function;  // NULL: muParser's own
+  muMultFun_t function;  // NULL: muParser's own function
   const char *help;
 } Function;
 
@@ -165,8 +165,8 @@ typedef struct {
 
 static const Function functions[] = {
     TOLERANCE_ROW("tolerance", gaussian, 0,
-                  "(x, lo, hi, margin, value): 1 in [lo, hi], falling to value (0.1) at margin"),
-    TOLERANCE_ROW("tolerance_gaussian", gaussian, 0, "the same"),
+                  "(x, lo, hi, margin, value): 1 in [lo, hi], falls to value (0.1) at margin"),
+    TOLERANCE_ROW("tolerance_gaussian", gaussian, 0, "the same as tolerance"),
     TOLERANCE_ROW("tolerance_linear", linear, ZERO_ALLOWED, "a straight line to 0"),
     TOLERANCE_ROW("tolerance_quadratic", quadratic, ZERO_ALLOWED, "a parabola to 0"),
     TOLERANCE_ROW("tolerance_cosine", cosine, ZERO_ALLOWED, "half a cosine wave to 0"),
@@ -180,16 +180,16 @@ static const Function functions[] = {
     {"min", 1, MANY, VECTORS, NULL, "the smallest argument"},
     {"max", 1, MANY, VECTORS, NULL, "the largest argument"},
     {"sum", 1, MANY, VECTORS, NULL, "the sum of the arguments"},
-    {"mean", 1, MANY, VECTORS, f_mean, "their mean"},
-    {"norm", 1, MANY, VECTORS, f_norm, "their Euclidean norm: norm(com.vx, com.vy), norm(qvel)"},
+    {"mean", 1, MANY, VECTORS, f_mean, "the mean of the arguments"},
+    {"norm", 1, MANY, VECTORS, f_norm, "the Euclidean norm: norm(com.vx, com.vy), norm(qvel)"},
     {"dist", 2, PAIR, VECTORS | PAIRS, f_dist, "distance: dist(left_hand, right_hand)"},
     {"dot", 2, PAIR, VECTORS | PAIRS, f_dot, "scalar product of two vectors"},
     {"abs", 1, 1, 0, NULL, "absolute value"},
     {"sign", 1, 1, 0, NULL, "-1, 0 or 1"},
-    {"floor", 1, 1, 0, f_floor, "largest integer not above"},
+    {"floor", 1, 1, 0, f_floor, "largest integer not above x"},
     {"rint", 1, 1, 0, NULL, "nearest integer"},
     {"sqrt", 1, 1, 0, NULL, "square root"},
-    {"exp", 1, 1, 0, NULL, "e to the power"},
+    {"exp", 1, 1, 0, NULL, "e to the power of x"},
     {"log", 1, 1, 0, NULL, "natural logarithm"},
     {"log2", 1, 1, 0, NULL, "logarithm to base 2"},
     {"log10", 1, 1, 0, NULL, "logarithm to base 10"},
@@ -223,7 +223,7 @@ void reward_help(FILE *out) {
   }
 }
 
-// muParser folds 0.5 && 1 to 0: it has the logical operators from here
+// muParser folds 0.5 && 1 to 0, so the logical operators are our own
 #define AND "&"
 #define OR "|"
 
@@ -233,7 +233,7 @@ static double logical_or(double a, double b) { return a != 0 || b != 0; }
 
 static int parser_new(muParserHandle_t *parser) {
   muParserHandle_t p = mupCreate(muBASETYPE_FLOAT);
-  if (!p) return bfm_fail(BFM_NO_MEMORY, "no memory for the parser of a reward");
+  if (!p) return bfm_fail(BFM_NO_MEMORY, "out of memory for the parser of a reward");
   for (int i = 0; i < COUNT(functions); i++) {
     if (functions[i].function) mupDefineMultFun(p, functions[i].name, functions[i].function, 1);
   }
@@ -253,23 +253,23 @@ typedef struct {
   const mjModel *model;
   const Alias *aliases;
 
-  const char *typed;  // what the user wrote, for messages
-  const char *at;     // the next character, of it or of an alias in it
-  const char *alias;  // place in `typed` of the alias being read, NULL outside of one
+  const char *typed;  // the text of the user, for messages
+  const char *at;     // the next character, in `typed` or in an alias
+  const char *alias;  // the place in `typed` of the alias that is being read, or NULL
   const char *alias_name;
   int depth;
 
-  int element;    // which number of a vector is meant here; -1: no vector may stand here
-  int size;       // of the vectors met in this argument, 0: none so far
+  int element;    // index of the number of a vector to write; -1: no vectors allowed here
+  int size;       // of the vectors in this argument; 0: none so far
   int variables;  // quantities written so far
 
-  char *out;  // for muParser
+  char *out;  // the text for muParser
   size_t length;
 } Compiler;
 
 static int expression(Compiler *c);
 
-// the message that bfm_fail left, with the place it speaks of under a caret
+// extends the message of bfm_fail by the place of the error, with a caret under it
 static int fail_at(Compiler *c, const char *place) {
   enum { BEFORE = 40, SHOWN = 76 };
   char why[512], shown[SHOWN + 1];
@@ -293,11 +293,13 @@ static int fail_at(Compiler *c, const char *place) {
 
 #define FAIL_AT(c, place, ...) (bfm_fail(BFM_BAD_ARGUMENT, __VA_ARGS__), fail_at(c, place))
 
-// tokens are written with a space between them: muParser must not join two operators
+// writes a token and a space, so that muParser does not join two operators
 static int emit(Compiler *c, const char *token, size_t length) {
   if (c->length + length + 2 > MAX_TEXT) {
-    return FAIL_AT(c, c->at, "the expression is longer than %d characters when it is spelled out",
-                   MAX_TEXT);
+    return FAIL_AT(
+        c, c->at,
+        "the expression has more than %d characters after vectors and aliases are expanded",
+        MAX_TEXT);
   }
   memcpy(c->out + c->length, token, length);
   c->length += length;
@@ -339,7 +341,7 @@ static const char *digits(const char *text) {
   return text;
 }
 
-// far from the largest double, so that muParser can always read it
+// keeps numbers far below the largest double, so that muParser can always read them
 #define MAX_DIGITS 40
 #define MAX_EXPONENT 250
 
@@ -368,7 +370,7 @@ static int number(Compiler *c) {
 
 // ---------------------------------- names --------------------------------------------------------
 
-// a name with its dots and, where one of the kinds stands before a colon, its prefix
+// reads a name with its dots and, if it begins with a kind and a colon, its prefix
 static int read_name(Compiler *c, char *name) {
   const char *start = c->at, *end = start;
   while (is_name(*end)) end++;
@@ -377,7 +379,8 @@ static int read_name(Compiler *c, char *name) {
     while (is_name(*end)) end++;
   }
   size_t length = (size_t)(end - start);
-  if (length >= MAX_NAME) return FAIL_AT(c, start, "a name is longer than %d", MAX_NAME - 1);
+  if (length >= MAX_NAME)
+    return FAIL_AT(c, start, "a name is longer than %d characters", MAX_NAME - 1);
   memcpy(name, start, length);
   name[length] = 0;
   c->at = end;
@@ -399,7 +402,7 @@ static const Alias *alias_find(const Compiler *c, const char *name) {
 }
 
 static int fail_unknown(Compiler *c, const char *place, const char *name) {
-  // compare the object's name alone: its part ('.z') may be right
+  // compare only the object's name, because the part ('.z') may be right
   char object[MAX_NAME];
   const char *colon = strchr(name, ':');
   snprintf(object, sizeof object, "%s", colon ? colon + 1 : name);
@@ -428,14 +431,14 @@ static int same_source(const QuantitySource *a, const QuantitySource *b) {
   return a->read == b->read && a->kind == b->kind && a->id == b->id;
 }
 
-// the variable of one number of a source, read once however often it is named
+// the variable for one number of a source; each source is read once, however often it occurs
 static int variable(Compiler *c, const char *place, const QuantitySource *source, int number) {
   Reward *r = c->reward;
   int slot = 0;
   while (slot < r->slot_count && !same_source(&r->slots[slot].source, source)) slot++;
   if (slot == r->slot_count) {
     if (slot == MAX_SOURCES || r->value_count + source->size > MAX_VALUES) {
-      return FAIL_AT(c, place, "too many different quantities in one expression (%d)", slot);
+      return FAIL_AT(c, place, "the expression has more than %d different quantities", slot);
     }
     r->slots[slot] = (Slot){*source, r->value_count};
     r->slot_count++;
@@ -457,19 +460,18 @@ static int quantity(Compiler *c, const char *place, const char *name) {
   if (q.count == 0) return FAIL_AT(c, place, "'%s' is empty in this model", name);
   if (q.count == 1) return variable(c, place, &q.source, q.first);
   if (c->element < 0) {
-    return FAIL_AT(c, place,
-                   "'%s' is a vector of %d numbers: name one of them, or ask for its norm", name,
-                   q.count);
+    return FAIL_AT(c, place, "'%s' is a vector of %d numbers: choose one of them, or use its norm",
+                   name, q.count);
   }
   if (c->size && c->size != q.count) {
-    return FAIL_AT(c, place, "'%s' is a vector of %d numbers beside one of %d", name, q.count,
-                   c->size);
+    return FAIL_AT(c, place, "'%s' is a vector of %d numbers, but another one here has %d", name,
+                   q.count, c->size);
   }
   c->size = q.count;
   return variable(c, place, &q.source, q.first + c->element);
 }
 
-// "tcp.x" where tcp is an alias of a mere name: that name's part
+// resolves a name such as "tcp.x", where tcp is an alias for another name, to the part of that name
 static void alias_part(const Compiler *c, char *name) {
   size_t length = strcspn(name, ".");
   if (!name[length]) return;
@@ -503,11 +505,12 @@ static int read_alias(Compiler *c, const char *place, const Alias *alias) {
 // ---------------------------------- calls --------------------------------------------------------
 
 typedef struct {
-  size_t start, end;  // in c->out
+  size_t start, end;  // offsets in c->out
   int is_constant;
 } Argument;
 
-// one argument; where it holds a vector, once for each of its numbers. Adds what it wrote to count.
+// Reads one argument; if it contains a vector, once for each of the vector's numbers. Adds the
+// number of arguments that it wrote to *count.
 static int argument(Compiler *c, const Function *f, int *count) {
   if (!(f->flags & VECTORS)) {
     *count += 1;
@@ -543,11 +546,11 @@ static int constant_value(Compiler *c, const Argument *a, double fallback, doubl
   return !failed;
 }
 
-// dm_control refuses a tolerance that makes no sense: so do we, where it can be seen beforehand
+// dm_control raises an error for impossible tolerances; so does this, if the bounds are constant
 static int check_tolerance(Compiler *c, const char *place, const Function *f, const Argument *a,
                            int count) {
   if (count == 2) return FAIL_AT(c, place, "%s takes both bounds: (x, lo, hi)", f->name);
-  double lo, hi, margin, v;  // where they are not constant, any that are right
+  double lo, hi, margin, v;  // arguments that are not constant get valid values
   if (!constant_value(c, count > 2 ? &a[1] : NULL, 0, &lo) ||
       !constant_value(c, count > 2 ? &a[2] : NULL, 0, &hi)) {
     lo = hi = 0;
@@ -571,9 +574,9 @@ static int call(Compiler *c, const char *place, const char *name) {
   const char *opened = c->at++;
   Argument arguments[5];
   int count = 0;
-  uint64_t ends = 0;  // bit n: an argument ends after n numbers
+  uint64_t ends = 0;  // bit n is set if an argument ends after n numbers
   TRY(emit_word(c, name));
-  c->length--;  // muParser wants the parenthesis right after the name
+  c->length--;  // no space: muParser needs the parenthesis directly after the name
   TRY(emit_word(c, "("));
   while (peek(c) != ')') {
     if (count) {
@@ -630,8 +633,7 @@ static int operand(Compiler *c) {
     }
     const Alias *alias = alias_find(c, name);
     if (alias) return read_alias(c, place, alias);
-    if (function_find(name))
-      return FAIL_AT(c, place, "the function '%s' needs its arguments", name);
+    if (function_find(name)) return FAIL_AT(c, place, "the function '%s' needs arguments", name);
     alias_part(c, name);
     return quantity(c, place, name);
   }
@@ -645,7 +647,7 @@ static int operand(Compiler *c) {
 
 static int is_sign(char c) { return c == '-' || c == '+' || c == '!'; }
 
-// muParser takes one sign before an operand; more of them, and exponents, go into parentheses
+// muParser accepts one sign before an operand, so further signs and exponents get parentheses
 static int unary(Compiler *c) {
   TRY(enter(c));
   char next = peek(c);
@@ -669,11 +671,11 @@ static int unary(Compiler *c) {
 
 enum { ARITHMETIC, COMPARISON, LOGICAL };
 
-// longer ones first: "<=" is not "<"
+// longer operators come first, so that "<=" is not read as "<"
 static const struct {
   const char *text;
   int type;
-  const char *written;  // for muParser
+  const char *written;  // in muParser's syntax
 } operators[] = {
     {"<=", COMPARISON, "<="}, {">=", COMPARISON, ">="}, {"==", COMPARISON, "=="},
     {"!=", COMPARISON, "!="}, {"&&", LOGICAL, AND},     {"||", LOGICAL, OR},
@@ -681,7 +683,7 @@ static const struct {
     {"-", ARITHMETIC, "-"},   {"*", ARITHMETIC, "*"},   {"/", ARITHMETIC, "/"},
 };
 
-// what other languages write, and what it is here
+// operators of other languages, and the same in this one
 static const struct {
   const char *text, *here;
 } foreign[] = {
@@ -756,10 +758,10 @@ static int compile(Compiler *c) {
 
 // ---------------------------------- rewards ------------------------------------------------------
 
-// hand text and variables to muParser; the first evaluation makes its bytecode
+// passes text and variables to muParser; the first evaluation compiles its bytecode
 static int reward_bind(Reward *r) {
   r->values = calloc((size_t)r->value_count + 1, sizeof *r->values);
-  if (!r->values) return bfm_fail(BFM_NO_MEMORY, "no memory for the quantities of a reward");
+  if (!r->values) return bfm_fail(BFM_NO_MEMORY, "out of memory for the quantities of a reward");
   for (int i = 0; i < r->value_count; i++) {
     char name[16];
     snprintf(name, sizeof name, "q%d", i);
@@ -768,7 +770,7 @@ static int reward_bind(Reward *r) {
   mupSetExpr(r->parser, r->text);
   mupEval(r->parser);
   if (mupError(r->parser)) {
-    return bfm_fail(BFM_BAD_ARGUMENT, "muParser cannot evaluate this reward (its error %d)",
+    return bfm_fail(BFM_BAD_ARGUMENT, "muParser cannot evaluate this reward (error %d of muParser)",
                     (int)mupGetErrorCode(r->parser));
   }
   return BFM_OK;
@@ -777,15 +779,15 @@ static int reward_bind(Reward *r) {
 int reward_new(Reward **reward, const mjModel *model, const Alias *aliases, const char *typed) {
   *reward = NULL;
   if (strlen(typed) > REWARD_MAX_LENGTH) {
-    return bfm_fail(BFM_BAD_ARGUMENT, "the reward has %zu characters, more than %d", strlen(typed),
-                    REWARD_MAX_LENGTH);
+    return bfm_fail(BFM_BAD_ARGUMENT, "the reward has %zu characters, but at most %d are allowed",
+                    strlen(typed), REWARD_MAX_LENGTH);
   }
   Reward *r = calloc(1, sizeof *r);
   char *out = malloc(MAX_TEXT);
   if (!r || !out) {
     free(r);
     free(out);
-    return bfm_fail(BFM_NO_MEMORY, "no memory for a reward");
+    return bfm_fail(BFM_NO_MEMORY, "out of memory for a reward");
   }
   out[0] = 0;
   r->text = out;
@@ -807,7 +809,7 @@ int reward_copy(Reward **copy, const Reward *reward) {
   if (!r || !text) {
     free(r);
     free(text);
-    return bfm_fail(BFM_NO_MEMORY, "no memory for a reward");
+    return bfm_fail(BFM_NO_MEMORY, "out of memory for a reward");
   }
   *r = *reward;
   r->faults = 0;

@@ -1,4 +1,4 @@
-// Many simulations of one domain over all cores.
+// Many simulations of one domain on all cores.
 
 #include "envs/sim.h"
 
@@ -12,21 +12,21 @@ struct Sim {
   const World *world;
   mjBatch *batch;
   int n;
-  int nstate;  // of a row of MuJoCo's whole state: time, qpos, qvel, act, warm start, controls, …
-  int qpos_at;  // of qpos in a row
+  int nstate;   // numbers of MuJoCo's whole state: time, qpos, qvel, act, warm start, controls, …
+  int qpos_at;  // offset of qpos in it
   uint64_t seed;
 
-  uint32_t *episode;  // [n] resets so far: the counter of an environment's random numbers
+  uint32_t *episode;  // [n] resets so far, the counter of an environment's random numbers
   int *steps;         // [n] control steps of this episode
-  uint8_t *stepped;   // [n] whether the present state came from a step that began at before
-  uint8_t *first;     // [n] whether that step was the first from a state that was set or drawn
+  uint8_t *stepped;   // [n] whether the current state is the result of a step from `before`
+  uint8_t *first;     // [n] whether that step was the first after a state was set or drawn
   uint8_t *ended;     // [n] bfm_env_end bits
   double *obs;        // [n, obs_dim]
-  double *before;     // [n, nstate] where the last step began
+  double *before;     // [n, nstate] the state before the last step
   int *ids;           // [n] scratch: the simulations of a call
   int64_t diverged;
 
-  // arguments of the call under way
+  // arguments of the current call
   const double *qpos, *qvel, *act, *actions;
   SimNeed need;
   SimRead read;
@@ -42,7 +42,7 @@ int sim_new(Sim **out, const World *world, int n, uint64_t seed, int threads) {
     return bfm_fail(BFM_BAD_ARGUMENT, "the number of threads must be 0 to 4096, not %d", threads);
   }
   Sim *sim = calloc(1, sizeof *sim);
-  if (!sim) return bfm_fail(BFM_NO_MEMORY, "no memory for a simulation");
+  if (!sim) return bfm_fail(BFM_NO_MEMORY, "out of memory for a simulation");
   sim->world = world;
   sim->n = n;
   sim->seed = seed;
@@ -54,7 +54,7 @@ int sim_new(Sim **out, const World *world, int n, uint64_t seed, int threads) {
   sim->batch = mjb_makeBatch(world->model, n, &config, error, sizeof error);
   if (!sim->batch) {
     sim_free(sim);
-    return bfm_fail(BFM_NO_MEMORY, "%d environments cannot be made: %s", n, error);
+    return bfm_fail(BFM_NO_MEMORY, "cannot create %d environments: %s", n, error);
   }
   sim->nstate = mjb_nstate(sim->batch);
   sim->qpos_at = (int)(mjb_stateComponent(sim->batch, mjSTATE_QPOS, NULL) - mjb_state(sim->batch));
@@ -70,7 +70,7 @@ int sim_new(Sim **out, const World *world, int n, uint64_t seed, int threads) {
   if (!sim->episode || !sim->steps || !sim->stepped || !sim->first || !sim->ended || !sim->obs ||
       !sim->before || !sim->ids) {
     sim_free(sim);
-    return bfm_fail(BFM_NO_MEMORY, "no memory for %d environments", n);
+    return bfm_fail(BFM_NO_MEMORY, "out of memory for %d environments", n);
   }
   *out = sim;
   return BFM_OK;
@@ -134,8 +134,8 @@ static void set_controls(const World *world, mjData *data, const double *action)
   }
 }
 
-// dm_control forwards a state that was set without actuation, and MuJoCo then leaves actuators'
-// velocities out: the first physics step from there takes them for zero
+// dm_control forwards a state that was set with actuation disabled. MuJoCo then skips the actuators'
+// velocities, so the first physics step from there sees zeros. `first` reproduces this.
 static void substep(const World *world, mjData *data, int first) {
   const mjModel *model = world->model;
   if (first && model->opt.integrator != mjINT_RK4) {
@@ -212,7 +212,7 @@ static void read_one(const mjModel *model, mjData *data, int i, void *context) {
 
 // ---------------------------------- all of them --------------------------------------------------
 
-// run a function on the simulations ids [count]; the first error MuJoCo raised becomes ours
+// runs a function on the simulations ids [count]; returns the first error that MuJoCo raised
 static int apply(Sim *sim, const int *ids, int count, mjfBatchFunc func, int save) {
   if (!mjb_apply(sim->batch, ids, count, func, sim, save)) return BFM_OK;
   for (int k = 0; k < count; k++) {
@@ -224,7 +224,7 @@ static int apply(Sim *sim, const int *ids, int count, mjfBatchFunc func, int sav
   return bfm_fail(BFM_DIVERGED, "a simulation failed");
 }
 
-// the episode of environment i begins, in the state that was just set
+// begins the episode of environment i in the state that was just set
 static void begin(Sim *sim, int i) {
   sim->steps[i] = 0;
   sim->stepped[i] = 0;
@@ -300,7 +300,7 @@ int sim_step(Sim *sim, const double *actions, SimRead read, void *context) {
   sim->context = context;
   memcpy(sim->before, mjb_state(sim->batch), (size_t)sim->n * sim->nstate * sizeof *sim->before);
 
-  // where MuJoCo raises an error, state and observation stay as they were
+  // if MuJoCo raises an error, state and observation keep their values
   if (mjb_apply(sim->batch, NULL, sim->n, step_one, sim, 1)) {
     for (int i = 0; i < sim->n; i++) {
       if (!mjb_status(sim->batch)[i]) continue;

@@ -1,6 +1,7 @@
-// Many simulations of one domain over all cores, on MuJoCo's batch interface. A thread runs one
-// after the other in one mjData that stays in its cache; after the substeps only what observations
-// read is computed of the new state. Results do not depend on threads or on other simulations.
+// Many simulations of one domain on all cores, by MuJoCo's batch interface. Each thread runs its
+// simulations one after another in a single mjData, which stays in its cache. After the substeps,
+// only what observations read is computed for the new state. Results depend neither on the number of
+// threads nor on other simulations.
 
 #ifndef BFM_ENVS_SIM_H
 #define BFM_ENVS_SIM_H
@@ -15,34 +16,34 @@ typedef struct Sim Sim;
 int sim_new(Sim **sim, const World *world, int n, uint64_t seed, int threads);
 void sim_free(Sim *sim);
 
-// begin the random numbers of initial states anew
+// restarts the random numbers of initial states with a seed
 void sim_seed(Sim *sim, uint64_t seed);
 
-// draw initial states; which [n]: those with a nonzero entry, NULL: all
+// draws initial states for environments with a nonzero entry in which [n]; NULL: all
 int sim_reset(Sim *sim, const uint8_t *which);
 
-// refuse numbers that MuJoCo itself would call bad, [n, size]; NULL has none
+// fails if a number in x [n, size] is one that MuJoCo considers bad; x may be NULL
 int sim_check_numbers(const char *what, const double *x, int64_t n, int size);
 
-// states as float64: qpos [n, nq], qvel [n, nv], act [n, na]; NULL qvel and act are zeros.
-// Time, controls and warm start become zero; forces are those without actuation.
+// Sets states: qpos [n, nq], qvel [n, nv], act [n, na]; NULL qvel and act stand for zeros. Time,
+// controls and warm start become zero; forces are computed without actuation.
 int sim_set_state(Sim *sim, const double *qpos, const double *qvel, const double *act);
 void sim_state(Sim *sim, double *qpos, double *qvel, double *act);
 
-// a look at simulation i; qpos is where its last step began
+// called with simulation i; qpos is its state before the last step
 typedef void (*SimRead)(const World *world, mjData *data, int i, const double *qpos, void *context);
 
-// one control step of all; actions [n, act_dim] must be finite and are clipped to their ranges.
-// A simulation that diverges keeps the state it had before the step, and BFM_END_DIVERGED is set.
-// read (may be NULL) is called on those that did not, with the new state at hand.
+// One control step of all simulations; actions [n, act_dim] must be finite and are clipped to their
+// ranges. A simulation that diverges keeps the state before the step and gets BFM_END_DIVERGED. For
+// the others, `read` is called with the new state, unless it is NULL.
 int sim_step(Sim *sim, const double *actions, SimRead read, void *context);
 
-const double *sim_obs(const Sim *sim);     // [n, obs_dim] of the present states
+const double *sim_obs(const Sim *sim);     // [n, obs_dim] of the current states
 const uint8_t *sim_ended(const Sim *sim);  // [n] of bfm_env_end bits, of the last step or reset
-int64_t sim_diverged(const Sim *sim);      // how often simulations diverged so far
+int64_t sim_diverged(const Sim *sim);      // number of divergences so far
 
-// call read on every simulation. What data then holds: the state alone, or all that dm_control's
-// legacy step leaves, which is made again from where the step began
+// Calls `read` on every simulation. With SIM_STATE, data holds only the state. With SIM_FORCES, it
+// holds everything that dm_control's legacy step leaves; for that, the last step is repeated.
 typedef enum { SIM_STATE, SIM_FORCES } SimNeed;
 
 int sim_read(Sim *sim, SimNeed need, SimRead read, void *context);

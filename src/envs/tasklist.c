@@ -1,4 +1,5 @@
-// Which tasks. Groups come from the table of tasks; all else is cut at the commas outside brackets.
+// Lists of tasks. Groups are looked up in the table of tasks; the rest is split at commas outside
+// of parentheses.
 
 #include "envs/tasklist.h"
 
@@ -10,16 +11,16 @@
 
 static const struct {
   const char *name;
-  int known, fresh;  // tasks of the datasets, tasks that are new
+  int known, fresh;  // 1: includes the tasks of the datasets, includes the new tasks
 } groups[] = {{"all", 1, 1}, {"in", 1, 0}, {"new", 0, 1}};
 #define GROUP_COUNT ((int)(sizeof groups / sizeof *groups))
 
 static int add(TaskList *list, const char *text, size_t length) {
   if (list->count == TASKLIST_MAX) {
-    return bfm_fail(BFM_BAD_ARGUMENT, "more than %d tasks at once", TASKLIST_MAX);
+    return bfm_fail(BFM_BAD_ARGUMENT, "the list has more than %d tasks", TASKLIST_MAX);
   }
   char *copy = strndup(text, length);
-  if (!copy) return bfm_fail(BFM_NO_MEMORY, "no memory for a list of tasks");
+  if (!copy) return bfm_fail(BFM_NO_MEMORY, "out of memory for a list of tasks");
   list->text[list->count++] = copy;
   return BFM_OK;
 }
@@ -37,11 +38,12 @@ static int add_group(TaskList *list, const char *domain, int group) {
                   groups[group].name);
 }
 
-// what lies between two commas
+// adds the text between two commas
 static int add_part(TaskList *list, const char *domain, const char *text, size_t length) {
   while (length && *text == ' ') text++, length--;
   while (length && text[length - 1] == ' ') length--;
-  if (!length) return bfm_fail(BFM_BAD_ARGUMENT, "a task is missing in the list of tasks");
+  if (!length)
+    return bfm_fail(BFM_BAD_ARGUMENT, "the list of tasks has an empty entry: remove a comma");
   for (int i = 0; i < GROUP_COUNT; i++) {
     const char *name = groups[i].name;
     if (strlen(name) != length || strncasecmp(name, text, length)) continue;

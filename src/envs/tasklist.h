@@ -1,4 +1,4 @@
-// Which tasks: a list as people type it becomes names and expressions.
+// Lists of tasks: from the text that a user types to names and expressions.
 
 #ifndef BFM_ENVS_TASKLIST_H
 #define BFM_ENVS_TASKLIST_H
@@ -12,9 +12,9 @@ typedef struct {
   char *text[TASKLIST_MAX];
 } TaskList;
 
-// "all": the domain's tasks of the datasets and the new ones, "in": of the datasets, "new", names
-// and expressions, separated by commas (those within brackets belong to an expression). Names are
-// checked by who evaluates them
+// Names, expressions and groups, separated by commas (those in parentheses belong to an expression).
+// Groups: "in" are the domain's tasks of the datasets, "new" the new ones, "all" both. The code that
+// evaluates the tasks checks their names.
 int tasklist_parse(TaskList *list, const char *domain, const char *text);
 void tasklist_free(TaskList *list);
 

@@ -1,5 +1,5 @@
-// The table of tasks. Those of dm_control are its formulas, term by term, over the aliases of the
-// domain; the paper's new tasks are products of tolerances between 0 and 1.
+// The table of tasks. Tasks of dm_control are its formulas, term by term, over the aliases of the
+// domain. The paper's new tasks are products of tolerances between 0 and 1.
 
 #include "envs/tasks.h"
 
@@ -17,14 +17,14 @@ static const Task tasks[] = {
     {"walker", "run", TASK_KNOWN, "standing * (5*tolerance_linear(speed, 8, inf, 4, 0.5) + 1) / 6",
      "run at 8 m/s or faster"},
     {"walker", "spin", TASK_KNOWN, "tolerance_linear(torso.angmom.y, 5, inf, 5, 0)",
-     "turn about itself"},
+     "spin about the y axis"},
     {"walker", "flip", TASK_NEW,
      "standing * (5*tolerance_linear(torso.angmom.y, 5, inf, 5, 0) + 1) / 6", "turn cartwheels"},
     {"walker", "march", TASK_NEW,
      "standing * (5*tolerance_linear(speed, 3.6, 4.4, 2, 0.5) + 1) / 6", "advance at 4 m/s"},
     {"walker", "skyreach", TASK_NEW,
      "tolerance_linear(max(left_foot.z, right_foot.z), 1.4, inf, 1.3, 0)",
-     "lift one of the feet as high as can be"},
+     "lift one foot as high as possible"},
     {"walker", "pullup", TASK_NEW,
      "upright * tolerance_linear(height, 1.25, inf, 1, 0) * "
      "tolerance(max(left_foot.z, right_foot.z), 0, 0.1, 0.1)",
@@ -106,7 +106,7 @@ static const Task tasks[] = {
      "exp(-(vx^2 + vy^2)) * (pelvis.z < 0.2) * (abs(left_ankle.y - right_ankle.y) > 0.5)",
      "do a split on the ground"},
 
-    // jaco: bring the tool centre point to a place on the floor; the random ones were drawn once
+    // jaco: move the tool centre point to a place on the floor; the random places were drawn once
     {"jaco", "reach_duplo", TASK_PROMPT, "tolerance(dist(tcp, brick), 0, 0.05, 0.05)",
      "reach the brick"},
     {"jaco", "reach_top_left", TASK_KNOWN,
@@ -146,12 +146,12 @@ static const Task tasks[] = {
     {"point_mass", "reach_bottom_right", TASK_NEW,
      "tolerance(norm(x - 0.15, y + 0.15), 0, 0.015, 0.15)", "go to (0.15, -0.15)"},
 
-    // Gym's, whose reward compares two states
+    // Gym's robots, whose reward compares two states
     {"halfcheetah", "run", TASK_KNOWN, NULL, "D4RL's reward"},
     {"hopper", "run", TASK_KNOWN, NULL, "D4RL's reward"},
     {"walker2d", "run", TASK_KNOWN, NULL, "D4RL's reward"},
 
-    // kitchen: as many objects as are where they should be; in an episode each is paid once
+    // kitchen: the number of objects in their places; an episode rewards each object once
     {"kitchen", "partial", TASK_KNOWN, "microwave_open + kettle_moved + light_on + slide_open",
      "microwave, kettle, light and sliding cabinet"},
     {"kitchen", "mixed", TASK_KNOWN, "microwave_open + kettle_moved + bottom_on + light_on",
@@ -192,14 +192,14 @@ int task_suggest(const World *world, const char *text, int status) {
     size_t length = strlen(task->name);
     if (strncmp(unknown, task->name, length) || unknown[length] != '\'') continue;
     return bfm_fail(status,
-                    "the task %s is a whole reward and cannot stand inside of one; bfm tasks "
-                    "%s shows what it is made of",
+                    "the task %s is a whole reward and cannot be part of an expression; bfm tasks "
+                    "%s shows its formula",
                     task->name, domain);
   }
   if (text[strspn(text, letters)]) return status;
   Suggestion nearest = {.word = text};
   for (int i = 0; (task = task_at(domain, i)); i++) suggest_try(&nearest, task->name);
-  const char *best = nearest.best;  // of the tasks; a quantity that is nearer was suggested already
+  const char *best = nearest.best;  // the nearest task; a nearer quantity was suggested already
   quantities_nearest(world->model, &nearest);
   for (const Alias *a = world->domain->aliases; a && a->name; a++) suggest_try(&nearest, a->name);
   if (!best || nearest.best != best) return status;

@@ -1,5 +1,5 @@
-// walker: dm_control's planar walker. Observed are the orientations of its bodies, the height of
-// its torso and all velocities; it starts in any posture and falls.
+// walker: dm_control's planar walker. The observation has the orientations of its bodies, the height
+// of its torso and all velocities. Episodes start in a random posture, from which it falls.
 
 #include "envs/domain.h"
 

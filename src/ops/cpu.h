@@ -42,8 +42,7 @@ static inline void cpu_run(Ops *ops, const void *x, int64_t tasks, Task task) {
   const Type type = ((const Job *)job)->cpu->ops.type; \
   (void)type, (void)worker
 
-#define CHUNK_ROWS \
-  32  // rows of a task, a multiple of NORM_CHUNK; fixes the order of sums over rows
+#define CHUNK_ROWS 32  // rows of a task; a multiple of NORM_CHUNK; fixes the order of sums
 #define CHUNK_VALUES 16384
 #define MAX_WIDTH 8192  // the widest row of a layer
 

@@ -6,11 +6,11 @@
 #include "bfm.h"
 #include "envs/domain.h"
 
-#define PROMPT_NO_ENV                                                                         \
-  "does not say of which domain it is: its data did not, or it is the state of a run, whose " \
-  "models do"
+#define PROMPT_NO_ENV                                                                       \
+  "does not name its domain: either its training data did not, or it is a training state; " \
+  "use the run's model.safetensors"
 
-// the world of the agent's domain, checked against the agent's dimensions; pair with world_release
+// The world of the agent's domain, checked against the agent's dimensions. Pair with world_release.
 int prompt_world(const bfm_agent *agent, const World **world);
 
 // numbers of a state: qpos, qvel, act

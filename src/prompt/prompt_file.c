@@ -1,5 +1,5 @@
-// Prompts kept in files, as bfm prompt -o writes them: z, and of which model it is. z is a sum of
-// that model's B and means nothing to another, which its fingerprint tells.
+// Prompts saved in files by bfm prompt -o: z, and the fingerprint of its model. z is a sum of that
+// model's B and meaningless for any other model, so the fingerprints must match.
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,22 +8,22 @@
 #include "agent/agent.h"
 #include "core/json.h"
 
-// z means something to the model that made it, and to those exported from it
+// The prompt must come from this model, or from one that was exported from it or to it.
 static int check_maker(bfm_agent *a, int replica, const cJSON *kept, const char *path) {
   const char *env = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(kept, "env"));
   if (env && *env && *a->prompt.env && strcmp(env, a->prompt.env)) {
-    return bfm_fail(BFM_BAD_ARGUMENT, "%s is a prompt for %s, the model is one of %s", path, env,
+    return bfm_fail(BFM_BAD_ARGUMENT, "%s is a prompt for %s, but the model is for %s", path, env,
                     a->prompt.env);
   }
   const cJSON *made = cJSON_GetObjectItemCaseSensitive(kept, "fingerprint");
-  if (!made) return BFM_OK;  // by a version that did not write it
+  if (!made) return BFM_OK;  // a version before fingerprints wrote it
   char own[9];
   TRY(bfm_agent_fingerprint(a, replica, own));
   if (cJSON_IsString(made) && !strcmp(made->valuestring, own)) return BFM_OK;
   const char *model = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(kept, "model"));
   return bfm_fail(BFM_BAD_ARGUMENT,
-                  "%s is a prompt for another model, %.256s of the fingerprint %.16s, not %s: "
-                  "prompt this one anew",
+                  "%s is a prompt for another model, %.256s with the fingerprint %.16s, not %s: "
+                  "prompt this model again",
                   path, model ? model : "one", cJSON_IsString(made) ? made->valuestring : "?", own);
 }
 

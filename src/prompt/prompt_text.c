@@ -1,6 +1,6 @@
-// Prompt states: states of the training data that a model carries, so that it can be told in words
-// what to do. A reward is asked of all of them, a goal is the one nearest to named values; B makes
-// z of both.
+// Prompt states: a sample of training states in the model, on which rewards and goals given as text
+// are resolved. A reward is computed for all of them; a goal is the state nearest to the given
+// values. From either, B computes z.
 
 #include <ctype.h>
 #include <float.h>
@@ -21,7 +21,7 @@
 
 static int check_dimension(const bfm_agent *a, const char *what, int64_t have, int64_t want) {
   if (have == want) return BFM_OK;
-  return bfm_fail(BFM_BAD_ARGUMENT, "the model is not one of %s: its %s has %ld numbers, not %ld",
+  return bfm_fail(BFM_BAD_ARGUMENT, "the model is not for %s: its %s has %ld numbers, not %ld",
                   a->prompt.env, what, (long)have, (long)want);
 }
 
@@ -54,10 +54,10 @@ int prompt_state_sizes(const bfm_agent *a, StateSizes *sizes) {
   return BFM_OK;
 }
 
-// a copy of count values, zeros when there are none to copy
+// a copy of `count` values; zeros if values is NULL
 static int copy_values(double **out, const double *values, int64_t count) {
   *out = calloc(count + 1, sizeof **out);
-  if (!*out) return bfm_fail(BFM_NO_MEMORY, "no memory for the prompt states");
+  if (!*out) return bfm_fail(BFM_NO_MEMORY, "out of memory for the prompt states");
   for (int64_t i = 0; values && i < count; i++) {
     if (!isfinite(values[i])) return bfm_fail(BFM_BAD_ARGUMENT, "a prompt state is not finite");
     (*out)[i] = values[i];
@@ -80,7 +80,7 @@ static int take_states(bfm_agent *a, int64_t count, const float *obs, const doub
   TRY(copy_values(&p->act, act, count * p->na));
   size_t bytes = (size_t)(count * a->obs_dim) * sizeof *obs;
   p->obs = malloc(bytes);
-  if (!p->obs) return bfm_fail(BFM_NO_MEMORY, "no memory for %ld prompt states", (long)count);
+  if (!p->obs) return bfm_fail(BFM_NO_MEMORY, "out of memory for %ld prompt states", (long)count);
   memcpy(p->obs, obs, bytes);
   p->count = count;
   return BFM_OK;
@@ -90,11 +90,10 @@ bfm_status bfm_agent_set_prompt(bfm_agent *a, const char *env, int64_t count, co
                                 const double *qpos, const double *qvel, const double *act) {
   NEED("agent, env", a, env);
   if (count < 0 || (count && (!obs || !qpos))) {
-    return bfm_fail(BFM_BAD_ARGUMENT, "%ld prompt states without observations or positions",
-                    (long)count);
+    return bfm_fail(BFM_BAD_ARGUMENT, "%ld prompt states need both obs and qpos", (long)count);
   }
   PromptStates old = a->prompt, taken = {.count = 0};
-  snprintf(taken.env, sizeof taken.env, "%s", env);  // which may be old.env
+  snprintf(taken.env, sizeof taken.env, "%s", env);  // env may be old.env
   a->prompt = taken;
   int status = take_states(a, count, obs, qpos, qvel, act);
   taken = a->prompt;
@@ -106,14 +105,14 @@ bfm_status bfm_agent_set_prompt(bfm_agent *a, const char *env, int64_t count, co
 static int need_states(const bfm_agent *a) {
   if (a->prompt.count) return BFM_OK;
   return bfm_fail(BFM_BAD_ARGUMENT,
-                  "the model carries no prompt states: it was trained on data without qpos and "
-                  "qvel, or it is the state of a run, whose models have them");
+                  "the model has no prompt states: either its training data had no qpos and qvel, "
+                  "or it is a training state; use the run's model.safetensors");
 }
 
 // ------------------------------- rewards ---------------------------------------------------------
 
-// the value of an expression at each prompt state
-static int ask(bfm_agent *a, const World *world, const char *expression, double *out) {
+// evaluates an expression at each prompt state
+static int evaluate(bfm_agent *a, const World *world, const char *expression, double *out) {
   Threads *threads;
   const PromptStates *p = &a->prompt;
   TRY(threads_new(&threads, (int)a->config.threads));
@@ -126,10 +125,10 @@ static int ask(bfm_agent *a, const World *world, const char *expression, double 
 static int reward_values(bfm_agent *a, const char *text, double *values) {
   const World *world;
   const Task *task = task_find(a->prompt.env, text);
-  // a reward of steps (Gym's run) counts how far the step led: the speed stands in for it
+  // Gym's run is a reward of steps, which measures the distance covered: use the speed instead
   const char *expression = !task ? text : task->expression ? task->expression : "speed";
   TRY(prompt_world(a, &world));
-  int status = ask(a, world, expression, values);
+  int status = evaluate(a, world, expression, values);
   if (!task) status = task_suggest(world, text, status);
   world_release(world);
   return status;
@@ -139,13 +138,15 @@ int prompt_rewards(bfm_agent *a, const char *text, float *rewards) {
   NEED("task", text);
   TRY(need_states(a));
   double *values = malloc((size_t)a->prompt.count * sizeof *values);
-  if (!values) return bfm_fail(BFM_NO_MEMORY, "no memory for %ld rewards", (long)a->prompt.count);
+  if (!values)
+    return bfm_fail(BFM_NO_MEMORY, "out of memory for %ld rewards", (long)a->prompt.count);
   int status = reward_values(a, text, values);
   for (int64_t i = 0; i < a->prompt.count && !status; i++) {
     rewards[i] = (float)values[i];
     if (isinf(rewards[i])) {
       status = bfm_fail(BFM_BAD_ARGUMENT,
-                        "the reward is %g in a prompt state: more than a float holds", values[i]);
+                        "the reward of prompt state %ld is %g, which overflows float32", (long)i,
+                        values[i]);
     }
   }
   free(values);
@@ -157,7 +158,8 @@ bfm_status bfm_agent_prompt_text(bfm_agent *a, int replica, const char *reward, 
   NEED("agent, reward, z", a, reward, z);
   TRY(need_states(a));
   float *rewards = malloc((size_t)a->prompt.count * sizeof *rewards);
-  if (!rewards) return bfm_fail(BFM_NO_MEMORY, "no memory for %ld rewards", (long)a->prompt.count);
+  if (!rewards)
+    return bfm_fail(BFM_NO_MEMORY, "out of memory for %ld rewards", (long)a->prompt.count);
   int status = prompt_rewards(a, reward, rewards);
   if (!status) {
     status =
@@ -195,7 +197,7 @@ static int parse_term(Term *term, const char *text, size_t length) {
     while (name && isspace((unsigned char)text[name - 1])) name--;
     if (name >= (int)sizeof term->name) {
       return bfm_fail(BFM_BAD_ARGUMENT,
-                      "an expression of a goal has at most %zu characters, not %d",
+                      "an expression in a goal may have at most %zu characters, not %d",
                       sizeof term->name - 1, name);
     }
     snprintf(term->name, sizeof term->name, "%.*s", name, text);
@@ -207,7 +209,7 @@ static int parse_term(Term *term, const char *text, size_t length) {
   if (found && !*end && isfinite(term->value)) return BFM_OK;
   return bfm_fail(
       BFM_BAD_ARGUMENT,
-      "a goal is a list such as \"torso.z = 1.3, speed = 0\"; \"%.*s\" is not a name and "
+      "a goal is a list such as \"torso.z = 1.3, speed = 0\", but \"%.*s\" is not a name and "
       "a number",
       (int)length, text);
 }
@@ -215,7 +217,7 @@ static int parse_term(Term *term, const char *text, size_t length) {
 static int parse_goal(const char *text, Term *terms, int *count) {
   for (*count = 0;; text++) {
     if (*count == GOAL_TERMS) {
-      return bfm_fail(BFM_BAD_ARGUMENT, "a goal names at most %d values", GOAL_TERMS);
+      return bfm_fail(BFM_BAD_ARGUMENT, "a goal may have at most %d values", GOAL_TERMS);
     }
     text += strspn(text, " \t");
     size_t length = term_length(text);
@@ -233,13 +235,14 @@ static double spread_of(const double *values, int64_t count) {
   return spread > DBL_MIN ? spread : 1;
 }
 
-// the nearest prompt state, by the terms' values of all states [count, states] and [states] scratch
+// Finds the nearest prompt state. values [count, states] receives the terms' values in all states;
+// distance [states] must be zero.
 static int nearest_state(bfm_agent *a, const World *world, const Term *terms, int count,
                          double *values, double *distance, int64_t *best) {
   int64_t n = a->prompt.count;
   for (int t = 0; t < count; t++) {
     double *x = values + t * n;
-    int status = ask(a, world, terms[t].name, x);
+    int status = evaluate(a, world, terms[t].name, x);
     if (status) return bfm_fail_prefix(status, "goal \"%s\": ", terms[t].name);
     double spread = spread_of(x, n);
     for (int64_t i = 0; i < n; i++) {
@@ -253,8 +256,8 @@ static int nearest_state(bfm_agent *a, const World *world, const Term *terms, in
   return BFM_OK;
 }
 
-bfm_status bfm_agent_prompt_goal(bfm_agent *a, int replica, const char *goal, float *z, char *said,
-                                 size_t size) {
+bfm_status bfm_agent_prompt_goal(bfm_agent *a, int replica, const char *goal, float *z,
+                                 char *report, size_t size) {
   NEED("agent, goal, z", a, goal, z);
   Term terms[GOAL_TERMS];
   int count;
@@ -262,20 +265,22 @@ bfm_status bfm_agent_prompt_goal(bfm_agent *a, int replica, const char *goal, fl
   TRY(need_states(a));
   TRY(parse_goal(goal, terms, &count));
   double *values = calloc((size_t)(n * (count + 1)), sizeof *values);
-  if (!values) return bfm_fail(BFM_NO_MEMORY, "no memory for the values of %ld states", (long)n);
+  if (!values)
+    return bfm_fail(BFM_NO_MEMORY, "out of memory for the values of %ld states", (long)n);
   double *distance = values + count * n;
   const World *world = NULL;
   int status = prompt_world(a, &world);
   if (!status) status = nearest_state(a, world, terms, count, values, distance, &best);
   world_release(world);
   if (!status && !isfinite(distance[best])) {
-    status = bfm_fail(BFM_BAD_ARGUMENT, "goal \"%s\": it is too far from all prompt states", goal);
+    status = bfm_fail(BFM_BAD_ARGUMENT, "goal \"%s\" is too far from all prompt states", goal);
   }
-  if (!status && said) {
-    size_t at = snprintf(said, size, "prompt state %ld of %ld, %.2g spreads away:", (long)best,
+  if (!status && report) {
+    size_t at = snprintf(report, size,
+                         "prompt state %ld of %ld, %.2g standard deviations away:", (long)best,
                          (long)n, sqrt(distance[best]));
     for (int t = 0; t < count && at < size; t++) {
-      at += snprintf(said + at, size - at, "%s %s %.4g (asked %.4g)", t ? "," : "", terms[t].name,
+      at += snprintf(report + at, size - at, "%s %s %.4g (goal %.4g)", t ? "," : "", terms[t].name,
                      values[t * n + best], terms[t].value);
     }
   }
@@ -292,7 +297,7 @@ bfm_status bfm_agent_prompt_state(bfm_agent *a, int replica, const double *qpos,
   bfm_env *env;
   TRY(bfm_env_new(&env, a->prompt.env, 1, 0, 1));
   double *obs = malloc((size_t)a->obs_dim * (sizeof *obs + sizeof(float)));
-  int status = obs ? BFM_OK : bfm_fail(BFM_NO_MEMORY, "no memory for an observation");
+  int status = obs ? BFM_OK : bfm_fail(BFM_NO_MEMORY, "out of memory for an observation");
   if (!status) status = bfm_env_set_state(env, qpos, qvel, act);
   if (!status) {
     float *narrow = (float *)(obs + a->obs_dim);
@@ -311,11 +316,12 @@ bfm_status bfm_agent_prompt_demo(bfm_agent *a, int replica, const char *path, fl
   TRY(dataset_read_demo(&data, path));
   int status = BFM_OK;
   if (data.obs_dim != a->obs_dim) {
-    status = bfm_fail(BFM_BAD_ARGUMENT, "%s has observations of %ld numbers, the model of %ld",
-                      path, (long)data.obs_dim, (long)a->obs_dim);
-  } else if (*data.env && *a->prompt.env && strcmp(data.env, a->prompt.env)) {
     status =
-        bfm_fail(BFM_BAD_ARGUMENT, "%s is of %s, the model of %s", path, data.env, a->prompt.env);
+        bfm_fail(BFM_BAD_ARGUMENT, "%s has observations of %ld numbers, but the model needs %ld",
+                 path, (long)data.obs_dim, (long)a->obs_dim);
+  } else if (*data.env && *a->prompt.env && strcmp(data.env, a->prompt.env)) {
+    status = bfm_fail(BFM_BAD_ARGUMENT, "%s is data of %s, but the model is for %s", path, data.env,
+                      a->prompt.env);
   }
   const Domain *domain;
   if (!status && !domain_find(&domain, a->prompt.env) && domain->goal_dim) {

@@ -63,7 +63,7 @@ def test_people_read_what_was_understood(model, tmp_path):
 def test_goals(model, tmp_path):
   states = load_file(model)
   named = run("prompt", model, "--goal", "x = 0.1, y = -0.1")
-  assert named.returncode == 0 and "asked 0.1" in named.stdout
+  assert named.returncode == 0 and "goal 0.1" in named.stdout
   row = int(named.stdout.split("prompt state ")[1].split()[0])
   off = np.abs(states["prompt.qpos"] - [0.1, -0.1]).max(1)
   assert off[row] <= 2 * off.min() + 1e-9
@@ -111,11 +111,11 @@ def test_the_scale_of_a_reward_does_not_matter(factor, model):
 
 @pytest.mark.parametrize("flags, words", [
     (["--task", "esy"], "did you mean the task easy"), (["--reward", "x +"], "reward"),
-    (["--reward", "1 - easy"], "the task easy is a whole reward and cannot stand inside of one"),
+    (["--reward", "1 - easy"], "the task easy is a whole reward and cannot be part of an expression"),
     (["--reward", "nothing.z > 1"], "nothing"), (["--goal", "x"], "x"),
     (["--goal", "x = red"], "x = red"), (["--goal", "q = 1"], "q"), (["--goal", "x = 1,"], "goal"),
     (["--goal", "x = "], "x = "), (["--goal", f"{'x + ' * 99} x = 1"], "at most 255"),
-    (["--goal", "x = 1e300"], "goal \"x = 1e300\": it is too far"),
+    (["--goal", "x = 1e300"], "goal \"x = 1e300\" is too far"),
     (["--z", ""], "the file to read needs a name"), (["--demo", "nowhere.h5"], "nowhere.h5"),
     (["--z", "nowhere.json"], "nowhere.json"), ([], "--reward"),
     (["--goal", "x = 0", "--softmax", "1"], "--softmax weighs rewards, of which --goal has none"),
@@ -154,7 +154,7 @@ def test_goals_of_other_dimensions(text, words, model, tmp_path):
 
 
 @pytest.mark.parametrize("change, words", [
-    ({"env": "walker"}, "a prompt for walker, the model is one of point_mass"),
+    ({"env": "walker"}, "a prompt for walker, but the model is for point_mass"),
     ({"env": "walker", "z": [1] * 7}, "a prompt for walker"),
     ({"fingerprint": "0", "z": [1] * 7}, "for another model"),
     ({"z": [1e99] * 8}, '"z" has 1e+99 at 0'), ({"z": [1] * 7}, "must be 8 numbers, not 7"),
@@ -179,7 +179,7 @@ def test_a_kept_prompt_is_for_the_model_that_made_it(model, folder, tmp_path):
   other = tmp_path / "run" / "model.safetensors"
   for command in (["prompt"], ["eval", "--steps", 2], ["play", "-o", tmp_path / "film.png"]):
     sentence = refused(*command, other, "--z", kept)
-    assert f"z.json is a prompt for another model, {model} of the fingerprint {own}" in sentence
+    assert f"z.json is a prompt for another model, {model} with the fingerprint {own}" in sentence
     assert sentence.count("\n") == 1
   # what is exported is of its kind, and old files do not say
   assert run("export", model, "-o", half, "--half", "--members", 1).returncode == 0

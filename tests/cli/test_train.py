@@ -56,7 +56,7 @@ def test_goal_spaces_by_name(tmp_path):
   said = refused("train", "--resume", "--steps", 6, "--goal", "velocity", "-o", tmp_path / "height")
   assert "the file has goal 14:15, which cannot change to 15:24" in said
   bad = lambda path, goal: refused("train", path, *TINY, "--goal", goal, "-o", tmp_path / "bad")
-  assert "walker observes nothing called 'heigth'; did you mean height?" in bad(data, "heigth")
+  assert "walker has no observation called 'heigth'; did you mean height?" in bad(data, "heigth")
   assert "14:15,," in bad(data, "height,,velocity") and "too long" in bad(data, "height," + "1" * 70)
   assert "not the 24 of walker" in bad(write_dataset(tmp_path / "other.h5"), "height")
   assert "--env" in bad(write_dataset(tmp_path / "nobody.h5", obs=24, env=""), "height")

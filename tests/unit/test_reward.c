@@ -285,11 +285,11 @@ static void test_errors_point(void **state) {
       {"swing + 1", 1, "write body:swing or joint:swing"},
       {"pump", 1, "needs one of its parts (u force act)"},
       {"2 * torso", 5, "a vector of 3 numbers"},
-      {"norm(torso - qvel)", 14, "a vector of 11 numbers beside one of 3"},
+      {"norm(torso - qvel)", 14, "a vector of 11 numbers, but another one here has 3"},
       {"ctrl.2", 1, ".0 to .1"},
-      {"com.q", 1, "none of com.x"},
+      {"com.q", 1, "there are com.x"},
       {"tolerence(1)", 1, "did you mean 'tolerance'?"},
-      {"sin", 1, "needs its arguments"},
+      {"sin", 1, "needs arguments"},
       {"1 + sin(1, 2)", 5, "takes 1 argument, not 2"},
       {"if(1, 2)", 1, "takes 3 arguments, not 2"},
       {"max()", 1, "at least 1"},
@@ -369,7 +369,7 @@ static void test_limits(void **state) {
   // vectors within vectors multiply: the limit is on what they are spelled out to
   const char *nested = "sum(qvel*sum(qvel*sum(qvel*sum(qvel*sum(qvel*sum(qvel*sum(qvel)))))))";
   assert_int_equal(reward_new(&reward, model, NULL, nested), BFM_BAD_ARGUMENT);
-  assert_non_null(strstr(bfm_error(), "spelled out"));
+  assert_non_null(strstr(bfm_error(), "are expanded"));
 
   // … whether they are many or deep, and is the only one on the way
   int refused = 0;
@@ -377,7 +377,7 @@ static void test_limits(void **state) {
     memcpy(text + at, "sum(qvel)+", 10);
     strcpy(text + at + 10, "1");
     int status = reward_new(&reward, model, NULL, text);
-    assert_true(status ? strstr(bfm_error(), "spelled out") != NULL : !refused);
+    assert_true(status ? strstr(bfm_error(), "are expanded") != NULL : !refused);
     refused = status;
     reward_free(reward);
   }
