@@ -13,10 +13,21 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 LANGUAGES = {".c": "c", ".h": "c", ".cu": "cuda", ".cuh": "cuda", ".py": "python", ".sh": "bash"}
 HIDDEN = "---\nsearch:\n  exclude: true\n---\n\n"
-COMMENT = re.compile(r"//+ ?")
-# lines of the header that are not part of the interface
-SKIPPED = re.compile(r'#(ifndef|ifdef|endif|include|define BFM_(H|API|TO_STRING))\b|#define BFM_TO_STRING|extern "C"|}$')
-STYLE = ".md-grid { max-width: 76rem; }\n.md-typeset table:not([class]) { font-size: .68rem; }\n"
+COMMENT = re.compile(r"^//+ ?")
+# lines of the header that are not part of the interface: of the preprocessor, ruled comments, and
+# Doxygen's commands except @defgroup, which begins a section
+SKIPPED = re.compile(r'''\#(if|ifndef|ifdef|else|elif|endif|include|undef|pragma)\b
+                         |\#define\ BFM_(H|API|TO_STRING_?|DEPRECATED)\b|extern\ "C"|}$
+                         |//\ -{5,}|///\ @(file|{|}|addtogroup)|BFM_DEPRECATED\(.*\)$''', re.X)
+# Code of 100 columns fits beside the two sidebars of a 1280 pixel wide window.
+STYLE = """\
+.md-grid { max-width: 76rem; }
+.md-typeset pre > code { font-size: .72em; }
+.md-typeset table:not([class]) { font-size: .65rem; }
+.md-typeset table:not([class]) :is(th, td) { padding: .5em .8em; min-width: 0; }
+.md-typeset table:not([class]) code { word-break: normal; overflow-wrap: normal; }
+.md-typeset h3 > code { overflow-wrap: anywhere; }
+"""
 
 
 # ---------------------------------- pages of the repository -----------------------------------------
@@ -129,20 +140,31 @@ def split_comment(block):
         comment, code = [], []
       comment.append(COMMENT.sub("", line))
     else:
-      code.append(line.replace("BFM_API ", ""))
+      # with BFM_API go the columns by which it indents the lines that follow
+      line = re.sub(r"^BFM_API |^        (?=  )| BFM_DEPRECATED\([^)]*\)", "", line)
+      code.append(re.sub(r"///<?", "//", line))
   return pairs + [(comment, code)]
 
 
 def title(code):
   """The names that a declaration declares."""
-  text = "\n".join(code)
+  text = re.sub(r"//.*", "", "\n".join(code))
   names = re.findall(r"\b(bfm_\w+)\(", text) or re.findall(r"\b(bfm_\w+);", text)
   names = names or re.findall(r"#define (BFM_\w+)", text)
   return ", ".join(f"`{name}`" for name in dict.fromkeys(names))
 
 
+def escape(line):
+  """Text of a comment as Markdown; `code` and indented code are left alone."""
+  if line.startswith("    "):
+    return line
+  parts = re.split(r"(`[^`]*`)", line)
+  parts[::2] = [part.replace("<", "&lt;").replace("*", "\\*") for part in parts[::2]]
+  return "".join(parts)
+
+
 def prose(comment):
-  return "\n".join(line.replace("<", "&lt;").replace("*", "\\*") for line in comment)
+  return "\n".join(escape(line) for line in comment)
 
 
 def c_reference():
@@ -150,9 +172,9 @@ def c_reference():
   out = ["# C reference", "", "Generated from [include/bfm.h](../include/bfm.h.md). "
          "[C guide](../docs/c.md).", ""]
   for block in blocks(header):
-    rule = re.match(r"// -{5,} (.*?) -{5,}", block[0])
-    if rule:
-      out += [f"## {rule[1][0].upper()}{rule[1][1:]}", ""]
+    group = re.match(r"/// @defgroup \w+ (.*)", block[0])
+    if group:
+      out += [f"## {group[1]}", ""]
       block = block[1:]
     for comment, code in split_comment(block):
       if code and title(code):
