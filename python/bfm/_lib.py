@@ -16,7 +16,7 @@ BAD_ARGUMENT = 2  # bfm_status of a value the caller gave
 
 
 class Error(Exception):
-  """What bfm could not do, in one sentence; `status` is the bfm_status."""
+  """A failed call. The message is one sentence, `status` the bfm_status of include/bfm.h."""
 
   def __init__(self, message, status=None):
     super().__init__(message)
@@ -24,7 +24,7 @@ class Error(Exception):
 
 
 class ArgumentError(Error, ValueError):
-  """A value the caller gave cannot be used: a shape, an option, a NaN, an expression."""
+  """A wrong argument: a shape, an option, a NaN, an expression."""
 
   def __init__(self, message, status=BAD_ARGUMENT):
     super().__init__(message, status)

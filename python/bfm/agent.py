@@ -31,7 +31,12 @@ def path_bytes(path):
 
 
 class Agent:
-  """An agent to train, or a trained one to prompt and to act with."""
+  """An agent to train, or a trained one to prompt and to act with.
+
+  obs_dim, act_dim, d, batch, members and replicas are its sizes. Options are those of
+  `bfm help train`, with underscores: z_mix=0.5 is --z-mix 0.5. `bfm.load` creates an agent from a
+  file.
+  """
 
   def __init__(self, obs_dim, act_dim, **options):
     handle = Handle(lib.bfm_agent_free)
@@ -51,7 +56,7 @@ class Agent:
 
   @property
   def step(self):
-    """Training steps done."""
+    """The number of training steps done."""
     return lib.bfm_agent_step(self._handle)
 
   @property
@@ -72,7 +77,7 @@ class Agent:
     return shapes
 
   def tensors(self, replica=0):
-    """Copies of the parameters by name ("F.sa.in.weight"), of one replica."""
+    """Copies of the parameters of one replica, by name ("F.sa.in.weight")."""
     result = {}
     for name, shape in self._shapes().items():
       out = np.empty(shape, np.float32)
@@ -81,7 +86,7 @@ class Agent:
     return result
 
   def set_tensors(self, tensors, replica=0):
-    """Overwrite the parameters that are named."""
+    """Overwrite parameters of one replica; tensors is {name: array}."""
     shapes = self._shapes()
     for name in tensors:
       if name not in shapes:
@@ -94,11 +99,11 @@ class Agent:
   # ---------------------------------- training ---------------------------------------------------
 
   def update(self, obs, act, next_obs, discount=None, z=None, noise_next=None, noise_pi=None):
-    """One training step on these transitions; returns the losses by name.
+    """Do one training step on these transitions and return the losses by name.
 
-    Arrays are [N, .] with N the agent's batch, [R, N, .] with replicas. What is left out is drawn
-    inside: z [N, d], noise_next and noise_pi [N, act] standard normal. discount [N] multiplies
-    gamma: 0 where an episode terminated.
+    Arrays are [N, ·] with N the agent's batch, or [R, N, ·] with several replicas. The agent draws
+    what you leave out: z [N, d], and noise_next and noise_pi [N, act], which are standard normal.
+    discount [N] multiplies gamma: 0 where the episode terminated, else 1.
     """
     rows = (self.batch,) if self.replicas == 1 else (self.replicas, self.batch)
     widths = {"obs": (self.obs_dim,), "act": (self.act_dim,), "next_obs": (self.obs_dim,),
@@ -114,7 +119,7 @@ class Agent:
     return self._named(self._losses, losses)
 
   def set_data(self, obs, act, next_obs, discount=None):
-    """Hand over the transitions that train() samples from; they are copied."""
+    """Copy the transitions that train() will sample from: [rows, ·], discount [rows]."""
     obs = array(obs, ("rows", self.obs_dim), "obs")
     rows = len(obs)
     act = array(act, (rows, self.act_dim), "act")
@@ -124,13 +129,13 @@ class Agent:
                                  pointer(discount)))
 
   def train(self, steps):
-    """Train on the data for some steps; returns the losses of the last one, NaN without any."""
+    """Do some training steps and return the losses of the last one, NaN if steps is 0."""
     losses = np.full((self.replicas, len(self._losses)), np.nan, np.float32)
     check(lib.bfm_agent_train(self._handle, steps, pointer(losses)))
     return self._named(self._losses, losses)
 
   def metrics(self):
-    """Metrics of the last step by name, as include/bfm.h lists them."""
+    """The metrics of the last training step by name, as include/bfm.h lists them."""
     names = [lib.bfm_agent_metric_name(self._handle, i).decode()
              for i in range(lib.bfm_agent_metric_count(self._handle))]
     values = np.empty((self.replicas, len(names)), np.float32)
@@ -155,7 +160,7 @@ class Agent:
     return np.ascontiguousarray(np.broadcast_to(z, (rows, self.d)))
 
   def F(self, obs, act, z, replica=0):
-    """F(s, a, z), [M, N, d], or [M, d] of one observation."""
+    """F(s, a, z) of every member as [M, N, d], or [M, d] for one observation."""
     lead = np.shape(obs)[:-1]
     obs = self._obs(obs)
     z = self._z(z, len(obs))
@@ -166,7 +171,7 @@ class Agent:
     return out
 
   def B(self, obs, z=None, replica=0):
-    """B(s, z), [N, d], or [d] of one; z may be left out where B ignores it (one block)."""
+    """B(s, z) as [N, d], or [d] for one observation. With one block, B needs no z."""
     out = np.empty((*np.shape(obs)[:-1], self.d), np.float32)
     obs = self._obs(obs)
     z = None if z is None else self._z(z, len(obs))
@@ -174,7 +179,7 @@ class Agent:
     return out
 
   def pi(self, obs, z, replica=0):
-    """The policy's mean, [N, act], or [act] of one observation."""
+    """The policy's mean as [N, act], or [act] for one observation."""
     shape = np.shape(obs)[:-1] + (self.act_dim,)
     obs = self._obs(obs)
     z = self._z(z, len(obs))
@@ -186,16 +191,17 @@ class Agent:
 
   @property
   def env(self):
-    """The domain of the prompt states, empty when it is not known."""
+    """The name of the domain of the prompt states, empty when it is not known."""
     return lib.bfm_agent_env(self._handle).decode()
 
   @property
   def prompt_states(self):
-    """How many states the model carries, to ask rewards and goals of."""
+    """The number of prompt states that the model carries."""
     return lib.bfm_agent_prompt_count(self._handle)
 
   def set_prompt(self, env, obs=None, qpos=None, qvel=None, act=None):
-    """Give the model states of a domain to carry: obs [rows, obs] and the states they are seen of."""
+    """Give the agent the name of its domain and prompt states: observations obs [rows, obs] and
+    their states qpos, qvel and act. Without obs, the agent gets only the name."""
     if obs is None:
       check(lib.bfm_agent_set_prompt(self._handle, env.encode(), 0, None, None, None, None))
       return
@@ -209,17 +215,17 @@ class Agent:
 
   def prompt(self, *, reward=None, task=None, goal=None, demo=None, z=None, obs=None, softmax=0.0,
              replica=0):
-    """What to do, as z [d]. One of
+    """Compute z [d] from one of the following.
 
-    reward   an expression ("torso.z > 1.2") or a task's name, asked of the model's prompt states;
-             or numbers [rows] with the states they were given at, obs [rows, obs]
-    task     a task's name ("run")
-    goal     named values ("torso.z = 1.3, speed = 0"): the nearest prompt state; an observation
-             [obs]; or a state, {"qpos": ..., "qvel": ..., "act": ...}
-    demo     observations [rows, obs], or the name of a dataset's file
-    z        the name of a file that `bfm prompt -o` has written with this model
+    - reward: an expression ("torso.z > 1.2") or the name of a task, computed on the prompt states;
+      or numbers [rows] together with their observations, obs [rows, obs]
+    - task: the name of a task ("run")
+    - goal: named values ("torso.z = 1.3, speed = 0"), which select the nearest prompt state; an
+      observation [obs]; or a state, {"qpos": ..., "qvel": ..., "act": ...}
+    - demo: observations [rows, obs], or the path of a dataset
+    - z: the path of a file that `bfm prompt -o` wrote with this model
 
-    softmax > 0 is the temperature of softmax weights in the reward's place.
+    With softmax > 0, states are weighted by softmax(reward / softmax) instead of by the reward.
     """
     given = [x for x in (reward, task, goal, demo, z) if x is not None]
     if len(given) != 1:
@@ -263,9 +269,10 @@ class Agent:
                                      *(pointer(parts.get(name)) for name in lengths), pointer(z)))
 
   def act(self, obs, z, es=0, seed=0, step=0, replica=0):
-    """Actions [N, act], or [act] of one observation; z is [d] or [N, d].
+    """Actions [N, act], or [act] for one observation; z is [d] or [N, d].
 
-    es = 0: the policy's mean. es > 0: the best of es samples by F.z, drawn from (seed, step).
+    With es = 0 these are the policy's means. With es > 0 each is the best of es samples by F·z,
+    which depend on seed and step only.
     """
     shape = np.shape(obs)[:-1] + (self.act_dim,)
     obs = self._obs(obs)
@@ -276,10 +283,11 @@ class Agent:
     return out.reshape(shape)
 
   def evaluate(self, tasks, episodes=100, steps=0, es=0, seed=0, z=None, softmax=0.0, threads=0):
-    """Returns of whole episodes by task, {task: [episodes]}, or [R, episodes] with replicas.
+    """Run whole episodes and return {task: returns}, with returns [episodes], or [R, episodes]
+    with several replicas.
 
-    tasks are names or expressions; z [tasks, d] ([R, tasks, d]) stands in for their prompts.
-    steps = 0: the domain's own length of an episode. Ctrl-C stops.
+    tasks are names or expressions. If z [tasks, d] ([R, tasks, d]) is given, the agent acts on it
+    instead of on the tasks' prompts. steps = 0 means the domain's episode length. Ctrl-C stops.
     """
     tasks = [tasks] if isinstance(tasks, str) else list(tasks)
     if episodes < 1:
@@ -305,21 +313,22 @@ class Agent:
   # ---------------------------------- files ------------------------------------------------------
 
   def save(self, path, replica=0):
-    """Write the model of one replica: parameters and configuration."""
+    """Write the model of one replica: parameters, options and prompt states."""
     check(lib.bfm_agent_save_model(self._handle, replica, path_bytes(path)))
 
   def export(self, path, members=0, half=False, prompt_states=-1, replica=0):
-    """Write a smaller model: fewer members of F, bfloat16 parameters, fewer prompt states."""
+    """Write a smaller model: only some members of F (0 keeps all), bfloat16 parameters (half), only
+    some prompt states (-1 keeps all)."""
     check(lib.bfm_agent_export(self._handle, replica, path_bytes(path), members, bool(half),
                                prompt_states))
 
   def save_state(self, path):
-    """Write everything needed to go on training: all replicas, the optimizer, the counters."""
+    """Write everything needed to resume training: all replicas, the optimizer, the counters."""
     check(lib.bfm_agent_save_state(self._handle, path_bytes(path)))
 
 
 def load(path, **options):
-  """The agent in a file of save() or save_state(); options override what the file says."""
+  """Create an Agent from a file of save(), export() or save_state(); options override its own."""
   handle = Handle(lib.bfm_agent_free)
   check(lib.bfm_agent_load(ctypes.byref(handle), path_bytes(path), options_json(options)))
   agent = Agent.__new__(Agent)

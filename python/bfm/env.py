@@ -1,8 +1,8 @@
-"""bfm.Env: a domain simulated many times over all cores, and rewards of its states.
+"""bfm.Env: many simulations of a domain on all cores, and rewards of its states.
 
 Arrays are [num_envs, ·] and float64. `step` never resets by itself; `ended` says why an episode is
-over. `Env.vector(task)` is the same as a Gymnasium vector environment, `Env.dm_env(task)` one of
-them as dm_control's users know it, where those packages are installed.
+over. If the packages are installed, `Env.vector(task)` is a Gymnasium vector environment, and
+`Env.dm_env(task)` a dm_env.Environment like dm_control's.
 """
 import ctypes
 import functools
@@ -58,7 +58,7 @@ def domains():
 
 
 def tasks(domain):
-  """{name: expression} of a domain's tasks; None where the reward is not one of states."""
+  """{name: expression} of a domain's tasks; None if the reward depends on more than the state."""
   result = {}
   expression = c_char_p()
   while name := lib.bfm_domain_task(domain.encode(), len(result), None, ctypes.byref(expression)):
@@ -67,7 +67,12 @@ def tasks(domain):
 
 
 class Env:
-  """num_envs environments of a domain, all of them reset."""
+  """num_envs independent simulations of a domain, each in a random initial state.
+
+  obs_dim, act_dim, episode_steps, control_dt (seconds), action_low and action_high describe the
+  domain. threads = 0 means one per core; results are bit-identical for any number of threads.
+  Arrays are [num_envs, ·] and float64.
+  """
 
   def __init__(self, domain, num_envs=1, seed=0, threads=0):
     handle = Handle(lib.bfm_env_free)
@@ -92,6 +97,7 @@ class Env:
     return self._open
 
   def close(self):
+    """Free the simulations; the environment cannot be used afterwards."""
     self._open.free()
 
   def __repr__(self):
@@ -104,12 +110,12 @@ class Env:
 
   @property
   def tasks(self):
-    """Names of this domain's tasks."""
+    """The names of the domain's tasks."""
     return list(tasks(self.domain))
 
   @property
   def names(self):
-    """What a reward's expression can name."""
+    """The names that a reward expression can use."""
     found = []
     each = EachName(lambda context, kind, name, help: found.append(name.decode()))
     lib.bfm_env_names(self._handle, each, None)
@@ -144,9 +150,10 @@ class Env:
   # -------------------------------- simulation ---------------------------------------------------
 
   def reset(self, which=None, seed=None):
-    """Draw initial states (of those whose entry in which is true); the observations of all.
+    """Draw new initial states and return all observations.
 
-    A seed begins the random numbers anew, as those of a new environment.
+    which [num_envs] selects the simulations to reset, by default all. With a seed, the random
+    numbers restart as in a new environment with this seed.
     """
     if seed is not None:
       lib.bfm_env_seed(self._handle, seed)
@@ -156,31 +163,32 @@ class Env:
     return self.obs()
 
   def step(self, action):
-    """One control step; the new observations."""
+    """Simulate one control step with actions [num_envs, act] and return the new observations."""
     action = array(action, (self.num_envs, self.act_dim), "action", np.float64)
     check(lib.bfm_env_step(self._handle, pointer(action)))
     return self.obs()
 
   def obs(self):
-    """Observations of the present states."""
+    """The observations of the present states."""
     obs = self._array(self.obs_dim)
     lib.bfm_env_obs(self._handle, pointer(obs))
     return obs
 
   @property
   def ended(self):
-    """Why episodes are over: bits TERMINATED, TIME, DIVERGED; 0 where they go on."""
+    """Why each episode is over: 1 terminated, 2 time limit, 4 diverged; 0 if it goes on."""
     ended = np.empty(self.num_envs, np.uint8)
     lib.bfm_env_end_reasons(self._handle, pointer(ended))
     return ended
 
   @property
   def diverged(self):
-    """How often a simulation failed so far."""
+    """How often simulations of this environment have diverged so far."""
     return lib.bfm_env_diverged(self._handle)
 
   def set_state(self, qpos, qvel=None, act=None):
-    """Set all states. Time, controls and warm start become zero, forces those without actuation."""
+    """Set the states of all simulations; without qvel or act, these are zeros. An episode begins:
+    time, controls and warm starts become zero."""
     sizes = self._sizes
     qpos = array(qpos, (self.num_envs, sizes.nq), "qpos", np.float64)
     if qvel is not None:
@@ -190,23 +198,23 @@ class Env:
     check(lib.bfm_env_set_state(self._handle, pointer(qpos), pointer(qvel), pointer(act)))
 
   def state(self):
-    """qpos, qvel and act of all environments."""
+    """The states of all simulations: qpos, qvel, act."""
     qpos, qvel, act = (self._array(n) for n in (self._sizes.nq, self._sizes.nv, self._sizes.na))
     lib.bfm_env_state(self._handle, pointer(qpos), pointer(qvel), pointer(act))
     return qpos, qvel, act
 
   def reward(self, task):
-    """Rewards of the present states: a task's name or an expression."""
+    """The rewards of the present states, for the name of a task or an expression."""
     rewards = self._array()
     check(lib.bfm_env_reward(self._handle, task.encode(), pointer(rewards)))
     return rewards
 
   def vector(self, task):
-    """This environment with a task, as a Gymnasium vector environment."""
+    """A Gymnasium vector environment with this environment and a task; needs gymnasium."""
     return make_vector(self, task)
 
   def dm_env(self, task):
-    """This environment, of num_envs=1, with a task, as a dm_env.Environment."""
+    """A dm_env.Environment with this environment (num_envs=1) and a task; needs dm_env."""
     return make_dm_env(self, task)
 
 
@@ -216,7 +224,8 @@ def sizes_of(domain):
 
 
 def rewards(domain, task, qpos, qvel=None, act=None, threads=0):
-  """Rewards of many stored states, computed over threads."""
+  """The rewards [n] of stored states qpos [n, nq], qvel [n, nv] and act [n, na], for the name of a
+  task or an expression. threads = 0 means one per core."""
   sizes = sizes_of(domain)
   qpos = array(qpos, ("n", sizes.nq), "qpos", np.float64)
   count = len(qpos)
@@ -231,7 +240,7 @@ def rewards(domain, task, qpos, qvel=None, act=None, threads=0):
 
 
 def pictures(domain, qpos, path, columns=8, width=320, height=240):
-  """Draw states into one PNG file, so many columns side by side: a film strip, or one picture."""
+  """Draw states qpos [n, nq] into one PNG file, with so many columns of width x height pixels."""
   qpos = array(np.atleast_2d(qpos), ("n", sizes_of(domain).nq), "qpos", np.float64)
   check(lib.bfm_domain_render(domain.encode(), len(qpos), pointer(qpos), columns, width, height,
                          os.fsencode(path)))
@@ -241,7 +250,7 @@ def pictures(domain, qpos, path, columns=8, width=320, height=240):
 
 
 def package(name):
-  """A package that bfm does not need itself."""
+  """Import an optional package."""
   try:
     return importlib.import_module(name)
   except ImportError:
@@ -260,7 +269,7 @@ def make_vector(env, task):
   gymnasium = package("gymnasium")
 
   class VectorEnv(gymnasium.vector.VectorEnv):
-    """Gymnasium's view of a bfm.Env: finished environments are reset by the step that follows."""
+    """A bfm.Env for Gymnasium: the step after the end of an episode resets it."""
     metadata = {"autoreset_mode": gymnasium.vector.AutoresetMode.NEXT_STEP}
 
     def __init__(self):
@@ -298,7 +307,7 @@ def make_dm_env(env, task):
     raise ArgumentError(f"Env.dm_env needs num_envs=1, not {env.num_envs}")
 
   class Environment(dm_env.Environment):
-    """dm_control's view of a bfm.Env: time steps; a step after the last one resets."""
+    """A bfm.Env for users of dm_control: the step after the last one of an episode resets it."""
     _over = True
 
     def reset(self):

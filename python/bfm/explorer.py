@@ -1,7 +1,7 @@
 """bfm.Explorer: the agents that make data, as include/bfm.h has them.
 
-T explorers, one a task, learn side by side, each from E environments of its own. Shapes: [T, E, .]
-for environments, [T, N, .] for batches. Options: hidden, batch, nstep, gamma, lr, ...
+T agents, one per task, learn side by side, each from E environments of its own. Shapes are
+[T, E, ·] for environments and [T, N, ·] for batches.
 """
 import ctypes
 from ctypes import POINTER, c_char_p, c_int, c_int64, c_size_t, c_uint64, c_void_p
@@ -50,7 +50,11 @@ declare({
 
 
 class Explorer:
-  """Agents that learn a task's reward (algo="td3") or seek the unseen (algo="rnd")."""
+  """Agents that learn the reward of a task (algo="td3") or seek new states (algo="rnd").
+
+  T agents, one per task, learn side by side, each from E environments of its own. obs_dim, act_dim,
+  batch, tasks and envs are their sizes. Options are those of `bfm help collect`, with underscores.
+  """
 
   def __init__(self, obs_dim, act_dim, tasks=1, envs=1, **options):
     made = Handle(lib.bfm_explorer_free)
@@ -60,7 +64,7 @@ class Explorer:
 
   @classmethod
   def load(cls, path, envs=0, **options):
-    """An explorer from a file of save() or save_state(); envs 0: as many as it was made with."""
+    """Create an Explorer from a file of save() or save_state(); envs 0 keeps its number of them."""
     made = Handle(lib.bfm_explorer_free)
     check(lib.bfm_explorer_load(ctypes.byref(made), path_bytes(path), envs, options_json(options)))
     explorer = cls.__new__(cls)
@@ -78,20 +82,22 @@ class Explorer:
 
   @property
   def step(self):
-    """Updates done."""
+    """The number of updates done."""
     return lib.bfm_explorer_step(self._handle)
 
   # ---------------------------------- acting and learning ----------------------------------------
 
   def act(self, obs, explore=False, step=0):
-    """Actions [T, E, act] for obs [T, E, obs]; explore: with noise, drawn from (seed, step)."""
+    """Actions [T, E, act] for obs [T, E, obs]. With explore they have noise, which depends on the
+    explorer's seed and on step."""
     obs = array(obs, (self.tasks, self.envs, self.obs_dim), "obs")
     out = np.empty((self.tasks, self.envs, self.act_dim), np.float32)
     check(lib.bfm_explorer_act(self._handle, pointer(obs), bool(explore), step, pointer(out)))
     return out
 
   def add(self, obs, act, reward, discount, next_obs, last):
-    """A transition of every environment: discount 0 where it terminated, last 1 where it ended."""
+    """Add one transition of every environment: arrays [T, E, ·]. discount is 0 where the episode
+    terminated, else 1; last is 1 where the episode ended."""
     parts = {"obs": (obs, self.obs_dim), "act": (act, self.act_dim), "reward": (reward, 0),
              "discount": (discount, 0), "next_obs": (next_obs, self.obs_dim), "last": (last, 0)}
     rows = []
@@ -102,11 +108,11 @@ class Explorer:
     check(lib.bfm_explorer_add(self._handle, pointer(rows)))
 
   def update(self, updates=1):
-    """So many updates on batches drawn from what was added; a GPU does them while you go on."""
+    """Do so many updates on drawn batches. On a GPU the call returns while they run."""
     check(lib.bfm_explorer_update(self._handle, updates))
 
   def learn(self, obs, act, reward, discount, next_obs, noise=None):
-    """One update on these transitions [T, N, .]; reward and discount are of n steps."""
+    """Do one update on transitions [T, N, ·] of n-step returns and discounts; return the losses."""
     widths = {"obs": (self.obs_dim,), "act": (self.act_dim,), "reward": (), "discount": (),
               "next_obs": (self.obs_dim,), "noise": (self.act_dim,)}
     given = {"obs": obs, "act": act, "reward": reward, "discount": discount, "next_obs": next_obs,
@@ -119,7 +125,7 @@ class Explorer:
     return self.losses()
 
   def losses(self):
-    """Losses of the last update by name, [T] each; waits for it."""
+    """Wait for the last update and return its losses by name, [T] each."""
     out = np.empty((self.tasks, len(self._losses)), np.float32)
     check(lib.bfm_explorer_losses(self._handle, pointer(out)))
     return {name: out[:, i].copy() for i, name in enumerate(self._losses)}
@@ -137,7 +143,7 @@ class Explorer:
     return shapes
 
   def tensors(self, task=0):
-    """Copies of the parameters by name ("Q.sa.in.weight"), of one task."""
+    """Copies of the parameters of one task, by name ("Q.sa.in.weight")."""
     result = {}
     for name, shape in self._shapes().items():
       out = np.empty(shape, np.float32)
@@ -146,7 +152,7 @@ class Explorer:
     return result
 
   def set_tensors(self, tensors, task=0):
-    """Overwrite the parameters that are named."""
+    """Overwrite parameters of one task; tensors is {name: array}."""
     shapes = self._shapes()
     for name, values in tensors.items():
       if name not in shapes:
@@ -156,10 +162,10 @@ class Explorer:
                                         values.size))
 
   def save(self, path, task=0, env=None, name=None):
-    """Write the policy of one task, to act with; env and the task's name are kept beside it."""
+    """Write the policy of one task, with the names of the domain and of the task."""
     check(lib.bfm_explorer_save_model(self._handle, task, env and env.encode(),
                                       name and name.encode(), path_bytes(path)))
 
   def save_state(self, path):
-    """Write all that is learned, to go on; the transitions are not in it: add them again."""
+    """Write everything learned, to resume from. The file has no transitions: add them again."""
     check(lib.bfm_explorer_save_state(self._handle, path_bytes(path)))
