@@ -1,8 +1,8 @@
 #!/bin/bash
-# Everything to be known from one visit to a machine with a GPU: correctness against the CPU, the
-# sanitizers, the speed of a step beside its products and beside PyTorch. Needs the archive of
-# `make bundle`, a driver and CUDA 13's libraries; Python with PyTorch for the peer. Long logs go to the
-# folder $OUT, a short table comes last.
+# Measure everything on a machine with a GPU: correctness against the CPU, the sanitizers, the speed of
+# a step beside its products alone and beside PyTorch. It needs the archive of `make bundle`, a driver
+# and CUDA 13's libraries, and for the peer Python with PyTorch. Long logs go to the folder $OUT; a
+# short table comes last.
 #   bench/gpu/all.sh [archive] [parts: check step act resume peer sanitize kernels]
 set -u
 
@@ -34,8 +34,8 @@ examine() {
   echo "$tool $name: exit $status, ${said#========= }"
 }
 
-# Every test but whole steps, which would take too long, four at a time. initcheck has to see all
-# kernels, cuBLASLt's too; for the others ours, whose names end in _kernel, are enough.
+# Every test except whole steps, which would take too long; four tests at a time. initcheck has to see
+# all kernels, also cuBLASLt's. The other tools only look at ours, whose names end in _kernel.
 sanitize() {
   names=$("$bundle/test_cuda" 2>&1 | sed -n 's/^\[ RUN *\] \(test_[a-z_]*\)$/\1/p' | sort -u | grep -v test_steps)
   for tool in memcheck synccheck racecheck initcheck; do
@@ -99,7 +99,7 @@ act() {
   done
 }
 
-# a run's files: twice the same bits on the GPU, and on from GPU to CPU and back
+# a run's files: two runs on the GPU are bit-identical, and a run moves from GPU to CPU and back
 resume() {
   cd "$work" || return
   "$bfm" collect walker --with random --steps 20k -o data.h5 >resume.txt 2>&1
@@ -114,7 +114,7 @@ resume() {
   cd - >/dev/null || return
 }
 
-# one step in the graph, kernel by kernel (the planning before it runs no graph with our kernels)
+# one step of the graph, kernel by kernel (the planning before it launches no graph with our kernels)
 kernels() {
   BFM_CUDA_TIMED=0 timeout 150 ncu --graph-profiling node --clock-control none --csv \
     --metrics gpu__time_duration.sum --launch-skip 600 --launch-count 164 \

@@ -1,6 +1,8 @@
-"""Would products in float8 pay? The products of a step's wide layers in bfloat16 and in float8 (e4m3, one scale
-a matrix), and what float8 needs beside them: the largest absolute value, the cast, and for the gradients by the
-weights a transposed copy, as the H200 multiplies float8 in one layout only (rows by rows).
+"""Measure whether products in float8 would pay.
+
+Times the products of a step's wide layers in bfloat16 and in float8 (e4m3, one scale per matrix), and what
+float8 needs in addition: the largest absolute value, the cast, and for the gradients by the weights a
+transposed copy, because the H200 multiplies float8 in one layout only (rows by rows).
 
   python3 bench/gpu/fp8.py    needs PyTorch and a GPU of compute capability 8.9 or later
 """
@@ -10,7 +12,7 @@ REPEAT = 20
 
 
 def microseconds(work):
-  """of one call, in a CUDA graph of REPEAT calls"""
+  """The time of one call, measured in a CUDA graph of REPEAT calls."""
   side = torch.cuda.Stream()
   with torch.cuda.stream(side):
     for _ in range(3):

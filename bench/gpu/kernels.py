@@ -1,7 +1,7 @@
-"""Where a step's time goes: kernels of Nsight Compute's CSV (standard input), summed by name.
+"""Sum the times of kernels by name, from Nsight Compute's CSV on standard input.
 
 ncu --graph-profiling node --clock-control none --metrics gpu__time_duration.sum --csv … | kernels.py
-Times are of each kernel alone: side by side they take less.
+Each kernel was timed alone; side by side they take less.
 """
 import csv
 import re

@@ -1,7 +1,7 @@
-"""The PyTorch peer of `bfm bench step`: the referee's training step, compiled, in one CUDA graph.
+"""The PyTorch peer of `bfm bench step`: the training step of tests/oracle, compiled, in one CUDA graph.
 
 Hidden layers in bf16 (autocast) or tf32, F·B and the losses in float32, Adam fused, targets updated
-at once, batches gathered on the GPU. The pool of z stands still, which favours the peer.
+at once, batches gathered on the GPU. The pool of z is never refreshed, which favours the peer.
 Usage: peer.py [--algo fb-aware] [--precision bf16|tf32] [--obs 24] [--act 6] [--d 64] [--seconds 3]
 """
 import argparse

@@ -1,7 +1,7 @@
 #!/bin/bash
-# A minute on a machine with a GPU: what a change of the step's schedule does to its speed, with the
-# settings that a user could choose instead, then prompting, acting and the comparison with the CPU. Needs
-# the archive of `make bundle`. JSON lines go to $OUT/quick.jsonl, a table to the screen.
+# Measure for a minute on a machine with a GPU: the speed of a step, with the settings that a user could
+# choose instead, then prompting, acting and the comparison with the CPU. It needs the archive of
+# `make bundle`. JSON lines go to $OUT/quick.jsonl, a table to the screen.
 #   bench/gpu/quick.sh [archive]
 set -u
 

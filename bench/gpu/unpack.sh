@@ -1,5 +1,6 @@
-# For the scripts beside this one: unpacks the archive $1 of `make bundle` (or the newest in build/) and
-# sets $bundle, $bfm, $work, a folder to be removed in the end, and $out, $OUT or a new folder.
+# Unpack the archive $1 of `make bundle` (by default the newest in build/) for the scripts in this folder.
+# Sets $bundle; $bfm; $work, a folder that the script removes at its end; and $out, which is $OUT or a
+# new folder.
 archive=${1:-$(ls -t build/*.tar.xz 2>/dev/null | head -1)}
 out=${OUT:-$(mktemp -d)}
 work=$(mktemp -d)
@@ -7,7 +8,7 @@ tar -xJf "$archive" -C "$work" || exit 1
 bundle=$work/bundle
 bfm=$bundle/bfm
 
-# cuBLASLt where the toolkit is not at its usual place: PyTorch carries one
+# if the toolkit is not in its usual place, use PyTorch's copy of cuBLASLt
 if ldd "$bundle/libbfm_cuda.so" | grep -q 'not found'; then
   lib=$(python3 -c 'import nvidia, os; print(*nvidia.__path__)' 2>/dev/null |
     xargs -I{} find {} -name 'libcublasLt.so.13' 2>/dev/null | head -1)

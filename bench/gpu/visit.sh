@@ -1,9 +1,10 @@
 #!/bin/bash
-# Fill a visit to a machine with a GPU: the command lines of one or more files (without the word bfm; # begins a
-# comment), two at a time, file after file, until the minutes are over. Then those at work are asked to stop;
-# all of bfm's long commands save what they have and go on when the same visit is made again. Data first, in a
-# file of its own: collectors come one by one, side by side they are hardly faster, and beside a training run both
-# lose half of their speed. Logs go to the folder logs.
+# Run bfm commands on a machine with a GPU for a given number of minutes: the lines of one or more files
+# (without the word bfm; # begins a comment), two at a time, file after file. When the time is over, the
+# running commands are asked to stop. All of bfm's long commands then save what they have, and continue
+# when this script is called again. Put collecting in a first file of its own: collectors run one by one,
+# because they are hardly faster side by side, and a collector beside a training run halves the speed of
+# both. Logs go to the folder logs.
 #   bench/gpu/visit.sh MINUTES FILE...
 #   BFM=build/bfm TOGETHER=2 bench/gpu/visit.sh 25 bench/gpu/data.txt bench/gpu/tables.txt
 set -u
@@ -16,7 +17,7 @@ mkdir -p data logs
 
 say() { printf '%5d s  %s\n' "$SECONDS" "$*"; }
 
-# one command line; its words are read as a shell does
+# one command line; the shell splits it into words
 work() {
   local log begin=$SECONDS
   log=logs/$(echo "$1" | tr -cs 'A-Za-z0-9' - | cut -c 1-120).txt
@@ -30,7 +31,7 @@ work() {
   say "end    status $?, $((SECONDS - begin)) s: $*"
 }
 
-# NVIDIA's MPS, where it is there and not running yet, lets programs use the GPU at the same time
+# if NVIDIA's MPS is installed and not running yet, start it, so that programs share the GPU
 if command -v nvidia-cuda-mps-control >/dev/null; then
   nvidia-cuda-mps-control -d >/dev/null 2>&1 && trap 'echo quit | nvidia-cuda-mps-control' EXIT
 fi
@@ -48,4 +49,4 @@ for file in "$@"; do
 done
 for job in $(jobs -rp); do kill -TERM "$job"; done
 wait
-say "the visit is over"
+say "all commands have stopped"
