@@ -27,6 +27,7 @@ STYLE = """\
 .md-typeset table:not([class]) :is(th, td) { padding: .5em .8em; min-width: 0; }
 .md-typeset table:not([class]) code { word-break: normal; overflow-wrap: normal; }
 .md-typeset h3 > code { overflow-wrap: anywhere; }
+.md-typeset :is(p, li) > code { display: inline-block; max-width: 100%; }
 """
 
 
@@ -61,13 +62,19 @@ def site_target(page, target, wanted):
 
 
 def convert(page, text, wanted):
-  """The text of a page with its links changed; indented code is left alone."""
+  """The text of a page with its links changed; indented code is left alone. In tables, ± and the
+  numbers beside it stay on one line."""
   def link(match):
     return f"]({site_target(page, match[1], wanted)})"
 
-  lines = text.split("\n")
-  return "\n".join(line if line.startswith("    ") else re.sub(r"\]\(([^)\s]+)\)", link, line)
-                   for line in lines)
+  def change(line):
+    if line.startswith("    "):
+      return line
+    if line.startswith("|"):
+      line = line.replace(" ± ", "\u00a0±\u00a0")
+    return re.sub(r"\]\(([^)\s]+)\)", link, line)
+
+  return "\n".join(change(line) for line in text.split("\n"))
 
 
 # ---------------------------------- source files and folders ----------------------------------------
