@@ -250,10 +250,14 @@ int64_t bfm_agent_d(const bfm_agent *a) { return a->d; }
 int64_t bfm_agent_batch(const bfm_agent *a) { return a->N; }
 int bfm_agent_members(const bfm_agent *a) { return a->M; }
 int bfm_agent_replicas(const bfm_agent *a) { return a->R; }
-int64_t bfm_agent_step(const bfm_agent *a) { return a->step; }
 const char *bfm_agent_env(const bfm_agent *a) { return a->prompt.env; }
 int64_t bfm_agent_prompt_count(const bfm_agent *a) { return a->prompt.count; }
 const float *bfm_agent_prompt_obs(const bfm_agent *a) { return a->prompt.obs; }
+
+int64_t bfm_agent_step(const bfm_agent *a) {
+  SHARED_VOID(a);
+  return a->step;
+}
 
 // a table of the prompt states, and the number of its columns
 static const double *table(const double *values, int64_t has, int64_t *columns) {
@@ -324,12 +328,14 @@ bfm_status bfm_agent_get_tensor(bfm_agent *a, int replica, const char *name, flo
                                 int64_t count) {
   NEED("agent, name, out", a, name, out);
   TRY(agent_check_replica(a, replica));
-  EXCLUSIVE(a, params_get(&a->params, replica, name, out, count));
+  EXCLUSIVE(a);
+  return params_get(&a->params, replica, name, out, count);
 }
 
 bfm_status bfm_agent_set_tensor(bfm_agent *a, int replica, const char *name, const float *values,
                                 int64_t count) {
   NEED("agent, name", a, name);
   TRY(agent_check_replica(a, replica));
-  EXCLUSIVE(a, params_set(&a->params, replica, name, values, count));
+  EXCLUSIVE(a);
+  return params_set(&a->params, replica, name, values, count);
 }

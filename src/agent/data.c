@@ -88,8 +88,10 @@ static int copy_data(bfm_agent *a, int64_t count, const float *const from[DATA_A
   return use_data(a, count, (const float *const *)to);
 }
 
-static int set_data(bfm_agent *a, int64_t count, const float *obs, const float *act,
-                    const float *next_obs, const float *discount) {
+bfm_status bfm_agent_set_data(bfm_agent *a, int64_t count, const float *obs, const float *act,
+                              const float *next_obs, const float *discount) {
+  NEED("agent", a);
+  EXCLUSIVE(a);
   TRY(check_count(count));
   if (!obs || !act || !next_obs) {
     return bfm_fail(BFM_BAD_ARGUMENT, "data needs obs, act and next_obs");
@@ -100,12 +102,6 @@ static int set_data(bfm_agent *a, int64_t count, const float *obs, const float *
   TRY(check_finite(next_obs, count, a->obs_dim, "next_obs"));
   if (discount) TRY(check_finite(discount, count, 1, "discount"));
   return copy_data(a, count, (const float *const[]){obs, act, next_obs, discount});
-}
-
-bfm_status bfm_agent_set_data(bfm_agent *a, int64_t count, const float *obs, const float *act,
-                              const float *next_obs, const float *discount) {
-  NEED("agent", a);
-  EXCLUSIVE(a, set_data(a, count, obs, act, next_obs, discount));
 }
 
 bfm_status agent_lend_data(bfm_agent *a, int64_t count, const float *obs, const float *act,
@@ -120,7 +116,9 @@ bfm_status agent_lend_data(bfm_agent *a, int64_t count, const float *obs, const 
 
 // ------------------------------- training --------------------------------------------------------
 
-static int train(bfm_agent *a, int64_t steps, float *losses) {
+bfm_status bfm_agent_train(bfm_agent *a, int64_t steps, float *losses) {
+  NEED("agent", a);
+  EXCLUSIVE(a);
   if (!a->data_count) {
     return bfm_fail(BFM_BAD_ARGUMENT, "no data to train on: call bfm_agent_set_data first");
   }
@@ -138,9 +136,4 @@ static int train(bfm_agent *a, int64_t steps, float *losses) {
     a->stepped = 1;
   }
   return steps > 0 ? agent_check_losses(a, losses) : BFM_OK;
-}
-
-bfm_status bfm_agent_train(bfm_agent *a, int64_t steps, float *losses) {
-  NEED("agent", a);
-  EXCLUSIVE(a, train(a, steps, losses));
 }

@@ -242,11 +242,14 @@ static int encode(bfm_agent *a, int replica, int64_t rows, const float *obs, con
   TRY(agent_check_replica(a, replica));
   TRY(check_finite(obs, rows, a->obs_dim, "obs"));
   TRY(agent_check_obs(obs, rows, a->obs_dim));
-  IN_WORKSPACE(a, encode_in(w, replica, rows, obs, weight, least_squares, z));
+  WORKSPACE(w, a);
+  return encode_in(w, replica, rows, obs, weight, least_squares, z);
 }
 
-static int encode_reward(bfm_agent *a, int replica, int64_t rows, const float *obs,
-                         const float *reward, double softmax, float *z) {
+bfm_status bfm_agent_prompt_reward(bfm_agent *a, int replica, int64_t rows, const float *obs,
+                                   const float *reward, double softmax, float *z) {
+  NEED("agent, z", a, z);
+  SHARED(a);
   if (softmax < 0 || !isfinite(softmax)) {
     return bfm_fail(BFM_BAD_ARGUMENT,
                     "softmax must be a temperature above 0, or 0 for plain rewards, not %g",
@@ -279,13 +282,10 @@ static int encode_reward(bfm_agent *a, int replica, int64_t rows, const float *o
   return status;
 }
 
-bfm_status bfm_agent_prompt_reward(bfm_agent *a, int replica, int64_t rows, const float *obs,
-                                   const float *reward, double softmax, float *z) {
+bfm_status bfm_agent_prompt_states(bfm_agent *a, int replica, int64_t rows, const float *obs,
+                                   float *z) {
   NEED("agent, z", a, z);
-  SHARED(a, encode_reward(a, replica, rows, obs, reward, softmax, z));
-}
-
-static int encode_states(bfm_agent *a, int replica, int64_t rows, const float *obs, float *z) {
+  SHARED(a);
   if (rows < 1)
     return bfm_fail(BFM_BAD_ARGUMENT, "a prompt needs at least one state, not %ld", (long)rows);
   float *weight = malloc(rows * sizeof *weight);
@@ -294,10 +294,4 @@ static int encode_states(bfm_agent *a, int replica, int64_t rows, const float *o
   int status = encode(a, replica, rows, obs, weight, 0, z);
   free(weight);
   return status;
-}
-
-bfm_status bfm_agent_prompt_states(bfm_agent *a, int replica, int64_t rows, const float *obs,
-                                   float *z) {
-  NEED("agent, z", a, z);
-  SHARED(a, encode_states(a, replica, rows, obs, z));
 }

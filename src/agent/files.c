@@ -85,17 +85,15 @@ static int save_model(bfm_agent *a, int replica, int half, const char *path) {
 
 bfm_status bfm_agent_save_model(bfm_agent *a, int replica, const char *path) {
   NEED("agent", a);
-  EXCLUSIVE(a, save_model(a, replica, 0, path));
-}
-
-static int save_state(bfm_agent *a, const char *path) {
-  TRY(agent_ready(a));
-  return save(a, STATE, 0, a->config, 0, path);
+  EXCLUSIVE(a);
+  return save_model(a, replica, 0, path);
 }
 
 bfm_status bfm_agent_save_state(bfm_agent *a, const char *path) {
   NEED("agent", a);
-  EXCLUSIVE(a, save_state(a, path));
+  EXCLUSIVE(a);
+  TRY(agent_ready(a));
+  return save(a, STATE, 0, a->config, 0, path);
 }
 
 // ------------------------------- exporting -------------------------------------------------------
@@ -171,8 +169,10 @@ static int copy_prompt(bfm_agent *to, const bfm_agent *from, int64_t count) {
   return status;
 }
 
-static int export_model(bfm_agent *a, int replica, const char *path, int members, int bfloat16,
-                        int64_t prompt_states) {
+bfm_status bfm_agent_export(bfm_agent *a, int replica, const char *path, int members, int bfloat16,
+                            int64_t prompt_states) {
+  NEED("agent", a);
+  EXCLUSIVE(a);
   TRY(agent_check_replica(a, replica));
   if (members < 0 || members > a->M) {
     return bfm_fail(BFM_BAD_ARGUMENT, "members must be 1 to the model's %d, not %d", a->M, members);
@@ -197,12 +197,6 @@ static int export_model(bfm_agent *a, int replica, const char *path, int members
   }
   bfm_agent_free(slim);
   return status;
-}
-
-bfm_status bfm_agent_export(bfm_agent *a, int replica, const char *path, int members, int bfloat16,
-                            int64_t prompt_states) {
-  NEED("agent", a);
-  EXCLUSIVE(a, export_model(a, replica, path, members, bfloat16, prompt_states));
 }
 
 // ------------------------------- reading ---------------------------------------------------------

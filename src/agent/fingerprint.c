@@ -23,25 +23,19 @@ static int add_to_sum(Ops *ops, const Param *t, int replica, uLong *sum) {
   return status;
 }
 
-static int fingerprint(const bfm_agent *a, Ops *ops, int replica, char out[9]) {
+bfm_status bfm_agent_fingerprint(bfm_agent *a, int replica, char out[9]) {
+  NEED("agent, out", a, out);
+  SHARED(a);
+  TRY(agent_check_replica(a, replica));
+  WORKSPACE(w, a);
   const char *b = a->net[NET_B].name;
   size_t length = strlen(b);
   uLong sum = crc32_z(0, NULL, 0);
   for (int i = 0; i < a->params.tensor_count; i++) {
     const char *name = a->params.tensors[i].tensor.name;
     if (strncmp(name, b, length) || name[length] != '.') continue;
-    TRY(add_to_sum(ops, &a->params.tensors[i], replica, &sum));
+    TRY(add_to_sum(w->ops, &a->params.tensors[i], replica, &sum));
   }
   snprintf(out, 9, "%08x", (unsigned)sum);
   return BFM_OK;
-}
-
-static int in_workspace(bfm_agent *a, int replica, char out[9]) {
-  TRY(agent_check_replica(a, replica));
-  IN_WORKSPACE(a, fingerprint(a, w->ops, replica, out));
-}
-
-bfm_status bfm_agent_fingerprint(bfm_agent *a, int replica, char out[9]) {
-  NEED("agent, out", a, out);
-  SHARED(a, in_workspace(a, replica, out));
 }

@@ -225,67 +225,78 @@ static int choose_actions(Workspace *w, int replica, int64_t rows, const float *
 static int f(bfm_agent *a, int replica, int64_t rows, const float *obs, const float *act,
              const float *z, int shared, float *out) {
   TRY(check(a, replica, rows));
-  IN_WORKSPACE(a, forward(w, replica, rows, obs, act, z, shared, out));
+  WORKSPACE(w, a);
+  return forward(w, replica, rows, obs, act, z, shared, out);
 }
 
 static int b(bfm_agent *a, int replica, int64_t rows, const float *obs, const float *z, int shared,
              float *out) {
   TRY(check(a, replica, rows));
   if (a->K > 1 && !z) return bfm_fail(BFM_BAD_ARGUMENT, "B of %ld blocks needs z", (long)a->K);
-  IN_WORKSPACE(a, backward(w, replica, rows, obs, z, shared, out));
+  WORKSPACE(w, a);
+  return backward(w, replica, rows, obs, z, shared, out);
 }
 
 static int act(bfm_agent *a, int replica, int64_t rows, const float *obs, const float *z,
                int shared, int es, uint64_t seed, uint64_t step, float *out) {
   TRY(check(a, replica, rows));
   if (es < 0 || es > 4096) return bfm_fail(BFM_BAD_ARGUMENT, "es must be 0 to 4096, not %d", es);
-  IN_WORKSPACE(a, choose_actions(w, replica, rows, obs, z, shared, es, seed, step, out));
+  WORKSPACE(w, a);
+  return choose_actions(w, replica, rows, obs, z, shared, es, seed, step, out);
 }
 
 bfm_status bfm_agent_F(bfm_agent *a, int replica, int64_t rows, const float *obs, const float *act,
                        const float *z, float *out) {
   NEED("agent, out", a, out);
-  SHARED(a, f(a, replica, rows, obs, act, z, 0, out));
+  SHARED(a);
+  return f(a, replica, rows, obs, act, z, 0, out);
 }
 
 bfm_status bfm_agent_F_one_z(bfm_agent *a, int replica, int64_t rows, const float *obs,
                              const float *act, const float *z, float *out) {
   NEED("agent, out", a, out);
-  SHARED(a, f(a, replica, rows, obs, act, z, 1, out));
+  SHARED(a);
+  return f(a, replica, rows, obs, act, z, 1, out);
 }
 
 bfm_status bfm_agent_B(bfm_agent *a, int replica, int64_t rows, const float *obs, const float *z,
                        float *out) {
   NEED("agent, out", a, out);
-  SHARED(a, b(a, replica, rows, obs, z, 0, out));
+  SHARED(a);
+  return b(a, replica, rows, obs, z, 0, out);
 }
 
 bfm_status bfm_agent_B_one_z(bfm_agent *a, int replica, int64_t rows, const float *obs,
                              const float *z, float *out) {
   NEED("agent, out", a, out);
-  SHARED(a, b(a, replica, rows, obs, z, 1, out));
+  SHARED(a);
+  return b(a, replica, rows, obs, z, 1, out);
 }
 
 bfm_status bfm_agent_act(bfm_agent *a, int replica, int64_t rows, const float *obs, const float *z,
                          int es, uint64_t seed, uint64_t step, float *out) {
   NEED("agent, act", a, out);
-  SHARED(a, act(a, replica, rows, obs, z, 0, es, seed, step, out));
+  SHARED(a);
+  return act(a, replica, rows, obs, z, 0, es, seed, step, out);
 }
 
 bfm_status bfm_agent_act_one_z(bfm_agent *a, int replica, int64_t rows, const float *obs,
                                const float *z, int es, uint64_t seed, uint64_t step, float *out) {
   NEED("agent, act", a, out);
-  SHARED(a, act(a, replica, rows, obs, z, 1, es, seed, step, out));
+  SHARED(a);
+  return act(a, replica, rows, obs, z, 1, es, seed, step, out);
 }
 
 bfm_status bfm_agent_pi(bfm_agent *a, int replica, int64_t rows, const float *obs, const float *z,
                         float *out) {
   NEED("agent, out", a, out);
-  SHARED(a, act(a, replica, rows, obs, z, 0, 0, 0, 0, out));
+  SHARED(a);
+  return act(a, replica, rows, obs, z, 0, 0, 0, 0, out);
 }
 
 bfm_status bfm_agent_pi_one_z(bfm_agent *a, int replica, int64_t rows, const float *obs,
                               const float *z, float *out) {
   NEED("agent, out", a, out);
-  SHARED(a, act(a, replica, rows, obs, z, 1, 0, 0, 0, out));
+  SHARED(a);
+  return act(a, replica, rows, obs, z, 1, 0, 0, 0, out);
 }

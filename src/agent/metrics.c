@@ -279,7 +279,9 @@ static int measure(bfm_agent *a, float *all) {
   return a->laplacian ? BFM_OK : of_m(a, all);
 }
 
-static int all_metrics(bfm_agent *a, float *out) {
+bfm_status bfm_agent_metrics(bfm_agent *a, float *out) {
+  NEED("agent, out", a, out);
+  EXCLUSIVE(a);
   if (!a->stepped) return bfm_fail(BFM_BAD_ARGUMENT, "no metrics before a training step");
   float *all = calloc(a->R * METRICS, sizeof *all);
   int status = all ? measure(a, all) : bfm_fail(BFM_NO_MEMORY, "out of memory for metrics");
@@ -288,9 +290,4 @@ static int all_metrics(bfm_agent *a, float *out) {
   }
   free(all);
   return status;
-}
-
-bfm_status bfm_agent_metrics(bfm_agent *a, float *out) {
-  NEED("agent, out", a, out);
-  EXCLUSIVE(a, all_metrics(a, out));
 }

@@ -67,22 +67,19 @@ static int task_vectors(bfm_agent *a, const float *given) {
   return BFM_OK;
 }
 
-static int update(bfm_agent *a, const bfm_batch *batch, float *losses) {
-  TRY(agent_ready(a));
-  TRY(upload_transitions(a, batch));
-  TRY(noise(a, batch));
-  TRY(task_vectors(a, batch->z));
-  agent_learn(a);
-  a->step++;
-  a->stepped = 1;
-  return agent_check_losses(a, losses);
-}
-
 bfm_status bfm_agent_update(bfm_agent *a, const bfm_batch *given, float *losses) {
   NEED("agent", a);
   bfm_batch batch = {0};
   if (given) {
     TRY(sized_read(&batch, sizeof batch, given, SIZE_TO(bfm_batch, noise_pi), "bfm_batch"));
   }
-  EXCLUSIVE(a, update(a, &batch, losses));
+  EXCLUSIVE(a);
+  TRY(agent_ready(a));
+  TRY(upload_transitions(a, &batch));
+  TRY(noise(a, &batch));
+  TRY(task_vectors(a, batch.z));
+  agent_learn(a);
+  a->step++;
+  a->stepped = 1;
+  return agent_check_losses(a, losses);
 }

@@ -32,7 +32,7 @@ typedef struct {
 } Encoder;
 
 typedef struct Workspace {
-  const bfm_agent *agent;
+  bfm_agent *agent;
   Ops *ops;  // the agent's own in its first workspace; the others have an Ops of one thread each
   Infer infer;
   Encoder encoder;
@@ -44,15 +44,14 @@ typedef struct Workspace {
 int workspace_take(bfm_agent *agent, Workspace **workspace);
 void workspace_give(bfm_agent *agent, Workspace *workspace);
 
-// returns the value of `call` from the calling function; the call may use a workspace w of the agent
-#define IN_WORKSPACE(agent, call)     \
-  do {                                \
-    Workspace *w;                     \
-    TRY(workspace_take((agent), &w)); \
-    int in_workspace_ = (call);       \
-    workspace_give((agent), w);       \
-    return in_workspace_;             \
-  } while (0)
+// in a function that acts or prompts: a workspace w until the function returns
+#define WORKSPACE(w, agent)                                        \
+  __attribute__((cleanup(workspace_leave))) Workspace *(w) = NULL; \
+  TRY(workspace_take((agent), &(w)))
+
+static inline void workspace_leave(Workspace *const *workspace) {
+  if (*workspace) workspace_give((*workspace)->agent, *workspace);
+}
 
 // end all workspaces; none is in use
 void workspaces_free(bfm_agent *agent);

@@ -33,25 +33,28 @@ static Held *find(const Lock *lock) {
   return empty;
 }
 
-static int acquire(Lock *lock, int exclusive) {
+static Lock *acquire(Lock *lock, int exclusive) {
   Held *h = find(lock);
-  if (!h) return bfm_fail(BFM_BAD_ARGUMENT, "calls are nested in %d callbacks", NESTED);
-  if (!h->depth) {
+  if (!h) {
+    bfm_fail(BFM_BAD_ARGUMENT, "calls are nested in %d callbacks", NESTED);
+  } else if (!h->depth) {
     if (exclusive) pthread_rwlock_wrlock(&lock->rwlock);
     else pthread_rwlock_rdlock(&lock->rwlock);
     *h = (Held){lock, 1, exclusive};
-    return BFM_OK;
+    return lock;
+  } else if (exclusive && !h->exclusive) {
+    bfm_fail(BFM_BAD_ARGUMENT,
+             "a callback cannot change the handle that is calling it: return first");
+  } else {
+    h->depth++;
+    return lock;
   }
-  if (exclusive && !h->exclusive) {
-    return bfm_fail(BFM_BAD_ARGUMENT,
-                    "a callback cannot change the handle that is calling it: return first");
-  }
-  h->depth++;
-  return BFM_OK;
+  return NULL;
 }
 
-int lock_shared(Lock *lock) { return acquire(lock, 0); }
-int lock_exclusive(Lock *lock) { return acquire(lock, 1); }
+// a handle that is only read is const to its functions, but not its lock
+Lock *lock_shared(const Lock *lock) { return acquire((Lock *)lock, 0); }
+Lock *lock_exclusive(const Lock *lock) { return acquire((Lock *)lock, 1); }
 
 void unlock(Lock *lock) {
   Held *h = find(lock);

@@ -20,25 +20,25 @@ typedef struct {
 void lock_init(Lock *lock);
 void lock_destroy(Lock *lock);
 
-int lock_shared(Lock *lock);
-int lock_exclusive(Lock *lock);
+// returns the lock, to be unlocked later, or NULL: bfm_error() says why
+Lock *lock_shared(const Lock *lock);
+Lock *lock_exclusive(const Lock *lock);
 void unlock(Lock *lock);
 
-// the value of call, made while the handle is locked; returns from the calling function
-#define SHARED(handle, call)         \
-  do {                               \
-    TRY(lock_shared(&(handle)->lock)); \
-    int result_ = (call);            \
-    unlock(&(handle)->lock);         \
-    return result_;                  \
-  } while (0)
+// In a function of a handle, until the function returns: SHARED(agent) or EXCLUSIVE(agent). The forms
+// with _VOID are for functions without a status, which go on where the others return an error.
+#define SHARED(handle) \
+  SHARED_VOID(handle); \
+  if (!held_lock_) return BFM_BAD_ARGUMENT
+#define EXCLUSIVE(handle) \
+  EXCLUSIVE_VOID(handle); \
+  if (!held_lock_) return BFM_BAD_ARGUMENT
+#define SHARED_VOID(handle) HELD_LOCK = lock_shared(&(handle)->lock)
+#define EXCLUSIVE_VOID(handle) HELD_LOCK = lock_exclusive(&(handle)->lock)
+#define HELD_LOCK __attribute__((cleanup(lock_leave), unused)) Lock *const held_lock_
 
-#define EXCLUSIVE(handle, call)         \
-  do {                                  \
-    TRY(lock_exclusive(&(handle)->lock)); \
-    int result_ = (call);               \
-    unlock(&(handle)->lock);            \
-    return result_;                     \
-  } while (0)
+static inline void lock_leave(Lock *const *lock) {
+  if (*lock) unlock(*lock);
+}
 
 #endif

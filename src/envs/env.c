@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "bfm.h"
+#include "core/lock.h"
 #include "core/sized.h"
 #include "core/threads.h"
 #include "envs/bulk.h"
@@ -35,6 +36,7 @@ typedef struct {
 } RewardSet;
 
 struct bfm_env {
+  Lock lock;
   const World *world;
   Sim *sim;
   int n;
@@ -58,6 +60,7 @@ bfm_status bfm_env_new(bfm_env **out, const char *name, int count, uint64_t seed
   TRY(domain_find(&domain, name));
   bfm_env *env = calloc(1, sizeof *env);
   if (!env) return bfm_fail(BFM_NO_MEMORY, "out of memory for an environment");
+  lock_init(&env->lock);
   pthread_mutex_init(&env->shelf_lock, NULL);
   env->n = count;
 
@@ -88,6 +91,7 @@ void bfm_env_free(bfm_env *env) {
   sim_free(env->sim);
   world_release(env->world);
   pthread_mutex_destroy(&env->shelf_lock);
+  lock_destroy(&env->lock);
   free(env->rewards);
   free(env);
 }
@@ -222,16 +226,21 @@ static void read_reward(const World *world, mjData *data, int i, const double *q
 
 // ---------------------------------- simulation ---------------------------------------------------
 
-void bfm_env_seed(bfm_env *env, uint64_t seed) { sim_seed(env->sim, seed); }
+void bfm_env_seed(bfm_env *env, uint64_t seed) {
+  EXCLUSIVE_VOID(env);
+  sim_seed(env->sim, seed);
+}
 
 bfm_status bfm_env_reset(bfm_env *env, const uint8_t *which) {
   NEED("env", env);
+  EXCLUSIVE(env);
   env->computed.groups = 0;
   return sim_reset(env->sim, which);
 }
 
 bfm_status bfm_env_step(bfm_env *env, const double *actions) {
   NEED("env, actions", env, actions);
+  EXCLUSIVE(env);
   Request request = {.env = env, .set = env->requested, .out = env->rewards};
   int64_t diverged = sim_diverged(env->sim);
   if (stage_of(&request.set) >= REWARD_FORCE) request.set.groups = 0;
@@ -243,24 +252,31 @@ bfm_status bfm_env_step(bfm_env *env, const double *actions) {
 }
 
 void bfm_env_obs(const bfm_env *env, double *obs) {
+  SHARED_VOID(env);
   size_t count = (size_t)env->n * env->world->domain->obs_dim;
   memcpy(obs, sim_obs(env->sim), count * sizeof *obs);
 }
 
 void bfm_env_end_reasons(const bfm_env *env, uint8_t *ended) {
+  SHARED_VOID(env);
   memcpy(ended, sim_ended(env->sim), env->n * sizeof *ended);
 }
 
-int64_t bfm_env_diverged(const bfm_env *env) { return sim_diverged(env->sim); }
+int64_t bfm_env_diverged(const bfm_env *env) {
+  SHARED_VOID(env);
+  return sim_diverged(env->sim);
+}
 
 bfm_status bfm_env_set_state(bfm_env *env, const double *qpos, const double *qvel,
                              const double *act) {
   NEED("env", env);
+  EXCLUSIVE(env);
   env->computed.groups = 0;
   return sim_set_state(env->sim, qpos, qvel, act);
 }
 
 void bfm_env_state(bfm_env *env, double *qpos, double *qvel, double *act) {
+  EXCLUSIVE_VOID(env);
   sim_state(env->sim, qpos, qvel, act);
 }
 
@@ -269,6 +285,7 @@ void bfm_env_state(bfm_env *env, double *qpos, double *qvel, double *act) {
 bfm_status bfm_env_group_rewards(bfm_env *env, const char *const *tasks, int groups,
                                  double *rewards) {
   NEED("env, tasks, rewards", env, tasks, rewards);
+  EXCLUSIVE(env);
   Request request = {.env = env, .out = rewards};
   TRY(parse_tasks(env, tasks, groups, &request.set));
   env->requested = request.set;

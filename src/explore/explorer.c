@@ -222,6 +222,7 @@ int explorer_new(bfm_explorer **out, int64_t obs_dim, int64_t act_dim, int tasks
   TRY(check_size("envs", envs, ENVS_MOST));
   bfm_explorer *e = calloc(1, sizeof *e);
   if (!e) return bfm_fail(BFM_NO_MEMORY, "out of memory for an explorer");
+  lock_init(&e->lock);
   e->options = *options;
   complete(&e->options);
   e->obs_dim = obs_dim;
@@ -269,6 +270,7 @@ void bfm_explorer_free(bfm_explorer *e) {
     ops->close(ops);
   }
   free(e->staged);
+  lock_destroy(&e->lock);
   free(e);
 }
 
@@ -276,8 +278,12 @@ void bfm_explorer_free(bfm_explorer *e) {
 
 const ExplorerOptions *explorer_options_of(const bfm_explorer *e) { return &e->options; }
 int64_t bfm_explorer_row_size(const bfm_explorer *e) { return e->row; }
-int64_t bfm_explorer_step(const bfm_explorer *e) { return e->step; }
 int bfm_explorer_tensor_count(const bfm_explorer *e) { return e->params.tensor_count; }
+
+int64_t bfm_explorer_step(const bfm_explorer *e) {
+  SHARED_VOID(e);
+  return e->step;
+}
 
 void bfm_explorer_get_sizes(const bfm_explorer *e, bfm_explorer_sizes *sizes) {
   bfm_explorer_sizes own = {.obs_dim = e->obs_dim, .act_dim = e->act_dim, .batch = e->N,
@@ -299,6 +305,7 @@ int explorer_check_task(const bfm_explorer *e, int task) {
 bfm_status bfm_explorer_get_tensor(bfm_explorer *e, int task, const char *name, float *out,
                                    int64_t count) {
   NEED("explorer, name, out", e, name, out);
+  EXCLUSIVE(e);
   TRY(explorer_check_task(e, task));
   return params_get(&e->params, task, name, out, count);
 }
@@ -306,6 +313,7 @@ bfm_status bfm_explorer_get_tensor(bfm_explorer *e, int task, const char *name, 
 bfm_status bfm_explorer_set_tensor(bfm_explorer *e, int task, const char *name, const float *values,
                                    int64_t count) {
   NEED("explorer, name", e, name);
+  EXCLUSIVE(e);
   TRY(explorer_check_task(e, task));
   return params_set(&e->params, task, name, values, count);
 }
@@ -338,6 +346,7 @@ static void act_explore(void *explorer) { act_body(explorer, 1); }
 bfm_status bfm_explorer_act(bfm_explorer *e, const float *obs, int explore, uint64_t step,
                             float *act) {
   NEED("explorer, act", e, act);
+  EXCLUSIVE(e);
   Ops *ops = e->ops;
   int64_t rows = (int64_t)e->T * e->E, count = e->E * e->act_dim;
   explore = explore != 0;
@@ -364,6 +373,7 @@ bfm_status bfm_explorer_act(bfm_explorer *e, const float *obs, int explore, uint
 
 bfm_status bfm_explorer_add(bfm_explorer *e, const float *rows) {
   NEED("explorer", e);
+  EXCLUSIVE(e);
   Ops *ops = e->ops;
   int64_t slot = (int64_t)e->T * e->E * e->row;
   TRY(explorer_ready(e));
@@ -387,6 +397,7 @@ static void round_body(void *explorer) {
 
 bfm_status bfm_explorer_update(bfm_explorer *e, int64_t updates) {
   NEED("explorer", e);
+  EXCLUSIVE(e);
   Ops *ops = e->ops;
   int64_t delay = e->options.delay;
   TRY(explorer_ready(e));
@@ -417,6 +428,7 @@ static int upload(bfm_explorer *e, float *to, const float *from, int64_t cols, c
 
 bfm_status bfm_explorer_learn(bfm_explorer *e, const bfm_explorer_batch *given) {
   NEED("explorer, batch", e, given);
+  EXCLUSIVE(e);
   bfm_explorer_batch own, *batch = &own;
   TRY(sized_read(&own, sizeof own, given, SIZE_TO(bfm_explorer_batch, noise),
                  "bfm_explorer_batch"));
@@ -446,6 +458,7 @@ const char *bfm_explorer_loss_name(const bfm_explorer *e, int index) {
 
 bfm_status bfm_explorer_losses(bfm_explorer *e, float *out) {
   NEED("explorer, losses", e, out);
+  EXCLUSIVE(e);
   TRY(explorer_ready(e));
   int64_t n = e->M * e->N;
   float *q = malloc(e->T * n * sizeof *q);

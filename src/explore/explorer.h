@@ -7,6 +7,7 @@
 #ifndef BFM_EXPLORE_EXPLORER_H
 #define BFM_EXPLORE_EXPLORER_H
 
+#include "core/lock.h"
 #include "bfm.h"
 #include "core/number.h"
 #include "core/options.h"
@@ -53,6 +54,7 @@ typedef struct {
 } ExplorerBatch;
 
 struct bfm_explorer {
+  Lock lock;
   ExplorerOptions options;
   Ops *ops;
   int64_t obs_dim, act_dim, row;

@@ -53,6 +53,7 @@ static int save(bfm_explorer *e, int kind, int task, const char *env, const char
 bfm_status bfm_explorer_save_model(bfm_explorer *e, int task, const char *env, const char *name,
                                    const char *path) {
   NEED("explorer", e);
+  EXCLUSIVE(e);
   TRY(explorer_check_task(e, task));
   return save(e, POLICY, task, env, name, path);
 }
@@ -64,6 +65,7 @@ int explorer_save_state(bfm_explorer *e, const char *env, const char *tasks, con
 
 bfm_status bfm_explorer_save_state(bfm_explorer *e, const char *path) {
   NEED("explorer", e);
+  EXCLUSIVE(e);
   return explorer_save_state(e, NULL, NULL, path);
 }
 

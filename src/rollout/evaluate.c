@@ -382,7 +382,8 @@ bfm_status bfm_agent_evaluate(bfm_agent *agent, const bfm_evaluation *plan, doub
   NEED("agent, evaluation, returns", agent, plan, returns);
   bfm_evaluation own;
   TRY(sized_read(&own, sizeof own, plan, SIZE_TO(bfm_evaluation, context), "bfm_evaluation"));
-  SHARED(agent, evaluate_bias(agent, &own, returns, NULL));
+  SHARED(agent);
+  return evaluate_bias(agent, &own, returns, NULL);
 }
 
 static int random_act(void *context, int replica, int64_t rows, const float *obs, const float *z,

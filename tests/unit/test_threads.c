@@ -126,8 +126,9 @@ static void test_a_shared_agent_acts_and_prompts_with_the_bits_of_one_thread(voi
     assert_null(failed);
   }
   for (int i = 0; i < 2; i++) {
-    assert_int_equal(
-        bfm_agent_get_tensor(trained[i], 0, "B.s.in.weight", i ? second : first, 8 * OBS), BFM_OK);
+    assert_int_equal(bfm_agent_get_tensor(trained[i], 0, "B.s.in.weight", i ? second : first,
+                                          8 * OBS),
+                     BFM_OK);
     bfm_agent_free(trained[i]);
   }
   assert_memory_equal(first, second, 8 * OBS * sizeof *first);
