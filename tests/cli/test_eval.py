@@ -115,7 +115,7 @@ def test_refusals(models, tmp_path):
   assert "8 numbers" in refused("eval", models[0], *SHORT, "--z", tmp_path / "z.json")
   assert "--softmax" in refused("eval", models[0], "--z", tmp_path / "z.json", "--softmax", 1)
   state = models[0].parent / "state.safetensors"
-  assert "or it is the state of a run, whose models do" in refused("eval", state, *SHORT)
+  assert "or it is a training state" in refused("eval", state, *SHORT)
 
 
 def test_ctrl_c_ends_with_a_sentence(models):

@@ -107,5 +107,5 @@ def test_a_plugin_of_another_build(tmp_path):
     if process.returncode == 99:
       pytest.skip(process.stdout)  # cuBLASLt is not here
     assert process.returncode and f"is of bfm {own} (operations {ops})" in process.stdout
-    assert f"the program of {version} ({operations})" in process.stdout
+    assert f"the program is of {version} ({operations})" in process.stdout
     assert "build both from one checkout" in process.stdout

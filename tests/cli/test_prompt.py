@@ -121,7 +121,7 @@ def test_the_scale_of_a_reward_does_not_matter(factor, model):
     (["--goal", "x = 0", "--softmax", "1"], "--softmax weighs rewards, of which --goal has none"),
     (["--z", "z.json", "--softmax", "1"], "of which --z has none"),
     (["--reward", "x", "--task", "easy"], "several"), (["--reward", "x", "--softmax", "0"], "softmax"),
-    (["--reward", "1e39 + x"], "the reward is 1e+39 in a prompt state"),
+    (["--reward", "1e39 + x"], "the reward of prompt state 0 is 1e+39"),
     (["--reward", "1e30 + x"], "e+30, above 1e18: scale the reward down")])
 def test_bad_prompts(flags, words, model):
   assert words in refused("prompt", model, *flags)
@@ -157,7 +157,7 @@ def test_goals_of_other_dimensions(text, words, model, tmp_path):
     ({"env": "walker"}, "a prompt for walker, but the model is for point_mass"),
     ({"env": "walker", "z": [1] * 7}, "a prompt for walker"),
     ({"fingerprint": "0", "z": [1] * 7}, "for another model"),
-    ({"z": [1e99] * 8}, '"z" has 1e+99 at 0'), ({"z": [1] * 7}, "must be 8 numbers, not 7"),
+    ({"z": [1e99] * 8}, 'element 0 of "z" is 1e+99'), ({"z": [1] * 7}, "must be 8 numbers, not 7"),
     ({"z": [1e20] * 8}, "z has the norm 2.83e+20"), ({"z": "a"}, "must be an array of 8 numbers"),
     ({"fingerprint": 3}, "for another model")])
 def test_kept_prompts_of_others(change, words, model, tmp_path):
@@ -219,7 +219,7 @@ def test_models_of_other_domains_or_without_states(model, tmp_path):
   path = tmp_path / "other.safetensors"
   save_file(tensors, path, metadata={**metadata, "env": "walker"})
   assert "walker" in refused("prompt", path, "--reward", "1")
-  assert "state of a run" in refused("prompt", model.parent / "state.safetensors", "--reward", "1")
+  assert "it is a training state" in refused("prompt", model.parent / "state.safetensors", "--reward", "1")
   assert "Is a directory" in refused("prompt", model, "--z", tmp_path)
   bare = {name: x for name, x in tensors.items() if not name.startswith("prompt.")}
   save_file(bare, path, metadata=metadata)

@@ -1,6 +1,7 @@
-// Edits of a sound dataset, in the first byte's choice ours or one as h5py packs it: it is read, or
-// refused with a sentence that names it. An input is a list of edits, two bytes of place and one to
-// change it by: a fuzzer makes up no HDF5 file by itself.
+// Fuzzes edits of a sound dataset. Reading must succeed or fail with an error that names the file.
+// The first byte of an input chooses one of two files: bfm's own, or a compressed one as h5py writes
+// it. The rest is a list of edits, each with two bytes for the place and one for the change, because
+// a fuzzer does not find valid HDF5 files by itself.
 
 #include <fcntl.h>
 #include <hdf5.h>
@@ -18,14 +19,14 @@ enum { ROWS = 10, BYTES_MAX = 1 << 16 };
 
 typedef struct {
   uint8_t bytes[BYTES_MAX];
-  uint16_t places[BYTES_MAX];  // of what says something, or lies beside it: most of a file is room
+  uint16_t places[BYTES_MAX];  // offsets in or beside nonzero bytes: most of a file is unused room
   int size, count;
 } Sound;
 
 static Sound sound[2];
 static char path[] = "/tmp/bfm-fuzz-XXXXXX";
 
-// on some damaged files HDF5 fails in order but forgets memory
+// on some damaged files HDF5 fails properly but leaks memory
 __attribute__((visibility("default"))) const char *__lsan_default_suppressions(void);
 const char *__lsan_default_suppressions(void) { return "leak:libhdf5"; }
 
@@ -67,7 +68,7 @@ static void write_packed(void) {
   need(H5Fclose(file) >= 0);
 }
 
-static int says_something(const Sound *s, int at) {
+static int is_near_content(const Sound *s, int at) {
   for (int i = at < 8 ? 0 : at - 8; i <= at + 8 && i < s->size; i++) {
     if (s->bytes[i]) return 1;
   }
@@ -83,13 +84,13 @@ static void take(Sound *s) {
   close(fd);
   need(s->size > 1000 && s->size < BYTES_MAX);
   for (int i = 0; i < s->size; i++) {
-    if (says_something(s, i)) s->places[s->count++] = (uint16_t)i;
+    if (is_near_content(s, i)) s->places[s->count++] = (uint16_t)i;
   }
 }
 
 static void remove_file(void) { unlink(path); }
 
-// a child that dies while it reads is no finding
+// a child that dies while it reads is not an error
 static void be_quiet(void) { __sanitizer_set_death_callback(NULL); }
 
 int LLVMFuzzerInitialize(int *argc, char ***argv) {

@@ -1,5 +1,6 @@
-// Any bytes at all are read as an .npz file or refused with a sentence. Each input is tried as it
-// is, and as the only member of a sound zip file: a fuzzer seldom guesses checksums by itself.
+// Fuzzes the .npz reader: any bytes are read or refused with an error sentence. Each input is tried
+// as a whole file and as the only member of a sound zip file, because a fuzzer rarely guesses
+// checksums.
 
 #include <stdlib.h>
 #include <string.h>
@@ -32,7 +33,7 @@ static uint8_t *put(uint8_t *to, uint32_t value, int size) {
   return to;
 }
 
-// what a member's own header and its entry in the directory share
+// writes the fields that a member's header and its directory entry share
 static uint8_t *put_sizes(uint8_t *to, const uint8_t *bytes, size_t size) {
   to = put(to, 20, 2);  // version
   to = put(to, 0, 4);   // flags, method: stored

@@ -1,5 +1,5 @@
-// Any text at all is read as an agent's options or refused with a sentence; what is accepted is
-// written and read back to the same bytes.
+// Fuzzes the options of agents: any text is read or refused with an error sentence. Accepted options
+// are written and read again, which must give the same bytes.
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-// Any text at all is compiled as a reward or refused with a sentence, never by muParser; what is
-// accepted has a finite value, the same for a copy.
+// Fuzzes the reward language: any text is compiled, or refused with an error sentence that is not
+// muParser's. Compiled rewards must have a finite value, and copies of them the same.
 
 #include <math.h>
 #include <stdlib.h>

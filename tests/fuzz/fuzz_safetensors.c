@@ -1,6 +1,6 @@
-// Any bytes at all are read as a safetensors file or refused with a sentence; what is accepted can
-// be read to its last byte. Each input is tried as it is, and as header and data with the length
-// put before it: a fuzzer seldom guesses a right length by itself.
+// Fuzzes the safetensors reader: any bytes are accepted or refused with an error sentence, and all
+// values of an accepted file can be read. Each input is tried as a whole file and as header and data
+// with the correct length before them, because a fuzzer rarely guesses that length.
 
 #include <stdlib.h>
 #include <string.h>
@@ -33,7 +33,7 @@ static void parse(const void *bytes, size_t size) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
-  uint8_t *copy = malloc(size + 8);  // aligned, and exactly as long as what is parsed
+  uint8_t *copy = malloc(size + 8);  // aligned, and exactly as long as the parsed file
   memcpy(copy + 8, bytes, size);
   memset(copy, 0, 8);
 

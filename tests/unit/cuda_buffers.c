@@ -1,4 +1,4 @@
-// Buffers that both machines have, with the same numbers, and their comparison.
+// Buffers with the same numbers on CPU and GPU, and their comparison.
 
 #include "cuda_tests.h"
 
@@ -14,7 +14,7 @@
 #include "core/rng.h"
 #include "ops/cpu.h"
 
-static uint64_t draws;  // buffers made so far: each gets its own random numbers
+static uint64_t draws;  // buffers created so far; each gets its own random numbers
 static Buffer *made[256];
 static int made_count;
 

@@ -1,4 +1,4 @@
-// Random draws, equal on both machines, and the choice of evaluation-based sampling.
+// Random draws, which must be equal on CPU and GPU, and the choice of evaluation-based sampling.
 
 #include "cuda_tests.h"
 

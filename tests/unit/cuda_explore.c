@@ -1,4 +1,4 @@
-// What only learners of data need, on a GPU against the CPU.
+// The operations of explorers and prompts, on a GPU against the CPU.
 
 #include "cuda_tests.h"
 
@@ -53,7 +53,8 @@ void test_exploring(void **state) {
   check("running_norm statistics that stay", stats, 2e-6);
   Buffer *f = f32(R * N * WIDE), *df = f32(R * N * WIDE);
   for (int side = CPU; side <= GPU; side++) {
-    machine[side]->zero(machine[side], at->at[side], sizeof step);  // the first has no past
+    machine[side]->zero(machine[side], at->at[side],
+                        sizeof step);  // the first batch of the statistics
   }
   for (int i = 0; i < 2; i++) {
     BOTH(rnd_bonus, RndBonus, .df = AT(df), .bonus = AT(bonus), .f = AT(f), .g = AT(obs),

@@ -1,4 +1,4 @@
-// Lanes and graphs on both machines, and what a GPU refuses.
+// Lanes and graphs on CPU and GPU, and the errors of a GPU.
 
 #include "cuda_tests.h"
 
@@ -69,7 +69,7 @@ void test_graph(void **state) {
     assert_int_equal(ops->replay(ops, graph, 19), BFM_OK);
     assert_int_equal(ops->sync(ops), BFM_OK);
     void *last = fetch(body.y, side);
-    assert_memory_equal(first, last, body.y->bytes);  // the same bits again
+    assert_memory_equal(first, last, body.y->bytes);  // a replay is bit-identical
     free(first);
     free(last);
     ops->forget(ops, graph);

@@ -1,5 +1,4 @@
-// What layers are made of beside products, and the update of their parameters, on a GPU against the
-// CPU.
+// The operations of layers except products, and parameter updates, on a GPU against the CPU.
 
 #include "cuda_tests.h"
 
@@ -45,7 +44,7 @@ static void norm(Activation f, int64_t groups, int64_t rows, int64_t stride, int
        .blocks = blocks);
   check("norm y", y, tolerance(2e-5));
   check("norm stats", stats, 2e-5);
-  // the gradients get the same ones: what is above 0 on one machine must be so on the other
+  // both gradients get the CPU's statistics, so that both see the same signs at a ReLU
   void *host = fetch(stats, CPU);
   Buffer *given = raw(host, stats->bytes);
   free(host);
@@ -106,9 +105,9 @@ void test_moving(void **state) {
   check_equal("pack with one row for all", out);
   BOTH(pack, Pack, .out = AT(out), .ld = 24, .a = AT(a), .a_cols = 24, .groups = G, .copies = 1,
        .rows = N, .row_stride = N);
-  check_equal("pack of one", out);
+  check_equal("pack of one operand", out);
 
-  // five in one go, of different sizes
+  // five operations of different sizes in one call
   BOTH(pack, Pack, .out = AT(out), .ld = 24, .a = AT(a), .a_cols = 24, .groups = 1, .copies = 1,
        .rows = 3, .row_stride = 50,
        .next = &(Pack){.out = AT(out), .a = AT(b), .a_cols = 24, .ld = 24, .groups = 2, .copies = 1,
@@ -125,7 +124,7 @@ void test_moving(void **state) {
                                                                        .groups = 1, .copies = 2,
                                                                        .rows = 9, .row0 = 130,
                                                                        .row_stride = 9}}}});
-  check_equal("packs in one go", out);
+  check_equal("packs in one call", out);
 
   for (int wide = 0; wide < 2; wide++) {
     int64_t cols = wide ? 64 : 9, ld_out = wide ? 128 : 21, ld_in = wide ? 96 : 13;

@@ -1,5 +1,5 @@
-// Products, on a GPU against the CPU: layouts, types, epilogues, shared operands, sums over rows;
-// and the choices of kernels that are kept on disk.
+// Products, on a GPU against the CPU: layouts, types, epilogues, shared operands, column sums; and
+// the cache of algorithms on disk.
 
 #define _GNU_SOURCE
 #include "cuda_tests.h"
@@ -26,8 +26,8 @@ typedef struct {
   Type type, type_c;
   Epilogue epilogue;
   int64_t batch, share_a, share_b, share_c;
-  int copy;  // give the bias as T too
-  int sums;  // ask for so many arrays of C's sums over rows
+  int copy;  // pass the bias as T too
+  int sums;  // number of arrays for column sums of C
 } Product_;
 
 static void product(const Product_ *p) {
@@ -43,7 +43,7 @@ static void product(const Product_ *p) {
   float *host = malloc(p->batch * p->n * sizeof *host);
   uint16_t *half = malloc(p->batch * p->n * sizeof *half);
   assert_true(host && half);
-  for (int64_t i = 0; i < p->batch * p->n; i++) {  // values that bfloat16 has
+  for (int64_t i = 0; i < p->batch * p->n; i++) {  // values that are exact in bfloat16
     half[i] = f32_to_bf16(3 * random_normal(3, STREAM_USER, 0, i));
     host[i] = bf16_to_f32(half[i]);
   }
@@ -135,7 +135,7 @@ void test_flops(void **state) {
 
 // ------------------------------- choices on disk -------------------------------------------------
 
-// a product by a machine of its own, which looks for choices in the file; returns the file's size
+// a product on a newly opened device, which reads the cache file; returns the file's size
 static int64_t multiply_with(const char *path, float *out) {
   enum { SIZE = 64 };
   Ops *gpu = NULL;
@@ -168,21 +168,21 @@ void test_choices(void **state) {
   setenv("BFM_CUDA_CHOICES", path, 1);
   int64_t size = multiply_with(path, first);
   assert_true(size > 0);
-  assert_int_equal(multiply_with(path, again), size);  // remembered
+  assert_int_equal(multiply_with(path, again), size);  // taken from the cache
   assert_memory_equal(first, again, sizeof first);
-  assert_int_equal(ftruncate(fd, size - 1), 0);  // cut within a record
+  assert_int_equal(ftruncate(fd, size - 1), 0);  // truncated within a record
   assert_int_equal(multiply_with(path, again), size);
-  assert_int_equal(pwrite(fd, "\0\1\2\3", 4, size / 2), 4);  // damaged: chosen anew
+  assert_int_equal(pwrite(fd, "\0\1\2\3", 4, size / 2), 4);  // a damaged record is ignored
   assert_int_equal(multiply_with(path, again), 2 * size);
   assert_int_equal(multiply_with(path, again), 2 * size);
-  static char text[3000], kept[sizeof text];  // a file of someone else stays as it is
+  static char text[3000], kept[sizeof text];  // a file that is no cache is not changed
   memset(text, 'x', sizeof text);
   assert_int_equal(ftruncate(fd, 0), 0);
   assert_int_equal(pwrite(fd, text, sizeof text, 0), sizeof text);
   assert_int_equal(multiply_with(path, again), sizeof text);
   assert_int_equal(pread(fd, kept, sizeof kept, 0), sizeof kept);
   assert_memory_equal(text, kept, sizeof text);
-  setenv("BFM_CUDA_CHOICES", "", 1);  // none
+  setenv("BFM_CUDA_CHOICES", "", 1);  // no cache file
   multiply_with(path, again);
   unsetenv("BFM_CUDA_CHOICES");
   close(fd);

@@ -1,5 +1,5 @@
-// Whole training steps, a few and a thousand, learners of data and prompts, on a GPU against the
-// CPU. What adds up over steps is further apart than what an operation computes.
+// Whole training steps, ten and a thousand, explorers and prompts, on a GPU against the CPU.
+// Differences add up over steps, so the tolerances are wider than those of operations.
 
 #define _GNU_SOURCE
 #include "cuda_tests.h"
@@ -20,10 +20,11 @@
 
 enum { OBS = 13, ACT = 3, ROWS = 500, STEPS = 10, LOSSES = 8 };
 
-// Of whole steps: losses to a share of their size, parameters' drift to a share of Adam's reach
-// (which the sign of a small gradient decides, so that it is far above the rounding of a product).
-// bf16 keeps 8 bits of every number, tf32 11 of a product's operands: where a machine cuts the rest
-// off in place of rounding, losses were up to 2% apart and parameters 7%.
+// Tolerances of whole steps: losses relative to their size, the drift of parameters relative to the
+// largest change that Adam can make (its steps depend on the sign of small gradients, so the drift
+// is far above the rounding of a product). bf16 keeps 8 bits of every number, tf32 11 bits of a
+// product's operands. If a device truncates instead of rounding, losses differ by up to 2% and
+// parameters by 7%.
 static const struct {
   const char *name;
   double loss, drift;
@@ -36,14 +37,14 @@ static const struct {
 static const char *algos[] = {"fb", "fb-aw", "fb-are", "fb-aware", "lap", "lap-aw"};
 enum { ALGOS = sizeof algos / sizeof *algos };
 
-// networks with which many steps take no time
+// networks so small that many steps take little time
 #define TINY "\"d\": 16, \"hidden\": 24, \"feat\": 16, \"b-hidden\": 24, \"batch\": 24"
 
 typedef struct {
   char text[500];
 } Options;
 
-// an algorithm on a machine; rest: more options
+// options for an algorithm on CPU or GPU; rest: further options
 static Options options_of(const char *algo, int side, const char *rest) {
   Options o;
   snprintf(o.text, sizeof o.text,
@@ -107,7 +108,7 @@ static double difference(bfm_agent *a, bfm_agent *b, double lr, int64_t steps) {
   return worst;
 }
 
-// agents whose last `steps` steps were done by different machines
+// compares agents whose last `steps` steps ran on different devices
 static void compare(const char *what, bfm_agent *x, const float *losses_x, bfm_agent *y,
                     const float *losses_y, int64_t steps) {
   int count = bfm_agent_loss_count(x);
@@ -134,7 +135,7 @@ void test_steps(void **state) {
     }
     compare(algos[i], agent[CPU], losses[CPU], agent[GPU], losses[GPU], STEPS);
 
-    // the same plans, the same bits
+    // with the same algorithms for products, training is bit-identical
     setenv("BFM_CUDA_TIMED", "0", 1);
     same[0] = train(options_of(algos[i], GPU, rest), STEPS, losses[GPU]);
     same[1] = train(options_of(algos[i], GPU, rest), STEPS, again);
@@ -148,7 +149,7 @@ void test_steps(void **state) {
   }
 }
 
-// whole steps in f32, which every option shares with the other precisions
+// whole steps with other options, only in f32, because options do not depend on the precision
 void test_step_options(void **state) {
   (void)state;
   static const struct {
@@ -184,7 +185,7 @@ void test_step_options(void **state) {
 
 // ------------------------------- many steps ------------------------------------------------------
 
-// a file for an agent's state; to be unlinked
+// saves an agent's state to a temporary file, which the caller unlinks
 static void save_state(bfm_agent *agent, char path[32]) {
   strcpy(path, "/tmp/bfm-state-XXXXXX");
   int fd = mkstemp(path);
@@ -193,7 +194,7 @@ static void save_state(bfm_agent *agent, char path[32]) {
   if (bfm_agent_save_state(agent, path)) fail_msg("%s", bfm_error());
 }
 
-// all that training goes on from, as bytes to be freed
+// an agent's whole training state as bytes, which the caller frees
 static char *state_of(bfm_agent *agent, size_t *size) {
   char path[32];
   struct stat about;
@@ -209,8 +210,8 @@ static char *state_of(bfm_agent *agent, size_t *size) {
   return bytes;
 }
 
-// A call of many steps launches graphs of many, in which a step begins before all of the one before
-// is done; calls of one step do not: all of the state has the same bits.
+// One call for many steps launches graphs of many steps, in which a step may begin before the one
+// before it has finished. Calls for single steps do not. The resulting states must be bit-identical.
 void test_many_steps(void **state) {
   (void)state;
   enum { MANY = 40 };
@@ -237,7 +238,8 @@ void test_many_steps(void **state) {
   unsetenv("BFM_CUDA_TIMED");
 }
 
-// training that changes its machine, against one that stays; in f32, as rounding would hide losses
+// Training that moves to another device, against training that stays; in f32, because the rounding
+// of other precisions would hide an error.
 void test_resumes(void **state) {
   (void)state;
   static const char *kinds[] = {"fb-aware", "fb-aw", "lap-aw"};
@@ -271,7 +273,7 @@ enum { MEANS = 7 };
 static const char *mean_names[MEANS] = {"fb loss",  "ortho loss", "actor loss", "F",
                                         "F.target", "B",          "B.eig.max"};
 
-// of samples over the last 200 of 1,000 steps
+// means of samples over the last 200 of 1,000 steps
 static void long_run(Options options, double means[MEANS]) {
   enum { FIRST = 800, EVERY = 5, SAMPLES = 40 };
   float losses[LOSSES], metrics[32];
@@ -294,10 +296,10 @@ static void long_run(Options options, double means[MEANS]) {
   bfm_agent_free(agent);
 }
 
-// No drift: what a thousand steps learn with one seed differs less from machine to machine than
-// from seed to seed. On a CPU in f32, three seeds of fb-aware are up to 18% apart in these means and
-// those of fb-aw 11%. In fb-aware z follows B's present values and a rounding grows a thousandfold
-// in 60 steps; fb-aw is stable, so that in f32 it stays close.
+// The results of a thousand steps with one seed must differ less between CPU and GPU than between
+// seeds. On a CPU in f32, these means of three seeds differ by up to 18% for fb-aware and 11% for
+// fb-aw. In fb-aware, z depends on the current B, and a rounding error grows a thousandfold in 60
+// steps; fb-aw is stable, so in f32 it stays close.
 void test_long_runs(void **state) {
   (void)state;
   static const struct {
@@ -321,7 +323,8 @@ void test_long_runs(void **state) {
 
 // ------------------------------- explorers and prompts -------------------------------------------
 
-// an explorer of three tasks after some updates, its ring gone round; act: what it does then
+// An explorer of three tasks after some updates, which have filled its ring more than once. act
+// receives its actions afterwards.
 static bfm_explorer *explore(const char *options, const float *data, float *losses, float *act) {
   enum { TASKS = 3, ENVS = 5, ROW = 2 * OBS + ACT + 3 };
   bfm_explorer *e = NULL;
@@ -343,7 +346,7 @@ static bfm_explorer *explore(const char *options, const float *data, float *loss
   return e;
 }
 
-// losses and actions, to the tolerances of whole steps
+// losses and actions, with the tolerances of whole steps
 void test_explorers(void **state) {
   (void)state;
   static const char *algos[] = {"td3", "rnd"};
@@ -352,7 +355,7 @@ void test_explorers(void **state) {
   for (int i = 0; i < 13 * 700; i++) data[i] = 0.5f * random_normal(9, STREAM_USER, 1, i);
   for (int i = 0; i < 2; i++) {
     float losses[3][3 * 5] = {{0}}, act[3][3 * 5 * ACT];
-    for (int run = 0; run < 3; run++) {  // CPU, GPU, GPU again with the same plans
+    for (int run = 0; run < 3; run++) {  // CPU, GPU, GPU again with the same algorithms
       char options[400];
       snprintf(options, sizeof options,
                "{\"algo\": \"%s\", \"device\": \"%s\", \"precision\": \"%s\", \"hidden\": 24,"
@@ -380,13 +383,14 @@ void test_explorers(void **state) {
   }
 }
 
-// z of a reward, of more and of fewer states than before, with and without blocks and a goal space
+// z of rewards at different numbers of states, with and without blocks and a goal space
 void test_prompts(void **state) {
   (void)state;
   static const char *kinds[] = {"\"fb-aware\", \"blocks\": 4", "\"fb\"", "\"lap\"",
                                 "\"fb-aware\", \"goal\": \"0:5,7\""};
   static const int64_t rows[] = {40, 3000, 30};
-  // a CPU has no tf32, and rewards that are noise nearly cancel: a small z shows roundings large
+  // A CPU has no tf32. These rewards are noise, so their sum nearly cancels, and rounding errors are
+  // large relative to the small z.
   double most = precision == PRECISION_TF32 ? 0.1 : tolerances[precision].loss;
   float *data = malloc(3000 * (OBS + 1) * sizeof *data);
   assert_non_null(data);

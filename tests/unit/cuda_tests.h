@@ -1,7 +1,7 @@
-// The parts of test_cuda: buffers that lie on both machines, and the tests that use them.
+// The parts of test_cuda: buffers on CPU and GPU, and the tests that use them.
 //
-// Tolerances are of the largest value of an output: float32 2e-5 (5e-5 for sums of a thousand
-// products); bfloat16 1.2e-2, three roundings of 2^-8; products of float32 in tf32 2e-3.
+// Tolerances are relative to the largest value of an output: float32 2e-5 (5e-5 for sums of a
+// thousand products); bfloat16 1.2e-2, three roundings of 2^-8; float32 products in tf32 2e-3.
 
 #ifndef BFM_TESTS_CUDA_TESTS_H
 #define BFM_TESTS_CUDA_TESTS_H
@@ -10,9 +10,9 @@
 
 enum { CPU, GPU };
 extern Ops *machine[2];
-extern Precision precision;  // of both
+extern Precision precision;  // of both devices
 
-// ------------------------------- buffers on both machines ----------------------------------------
+// ------------------------------- buffers on both devices -----------------------------------------
 
 typedef struct {
   void *at[2];
@@ -20,14 +20,15 @@ typedef struct {
   Type type;
 } Buffer;
 
-// count normals of type, times scale: outputs too, so that what is not written stays the same
+// `count` normals of `type`, times scale. Outputs are filled too, so that parts which an operation
+// does not write compare equal.
 Buffer *normals(int64_t count, Type type, float scale);
 Buffer *f32(int64_t count);
 Buffer *activations(int64_t count);
 Buffer *raw(const void *host, size_t bytes);
 void forget_buffers(void);
 
-// `call` on both machines; inside it, AT(buffer) is the buffer's memory there
+// runs an operation on both devices; AT(buffer) is the buffer's memory on the current one
 #define AT(b) ((b)->at[side_])
 #define BOTH(operation, Type_, ...)                                   \
   for (int side_ = CPU; side_ <= GPU; side_++) {                      \
@@ -35,11 +36,11 @@ void forget_buffers(void);
     assert_int_equal(machine[side_]->sync(machine[side_]), BFM_OK);   \
   }
 
-void *fetch(const Buffer *b, int side);  // to be freed
+void *fetch(const Buffer *b, int side);  // a copy on the host, which the caller frees
 
 void check(const char *what, const Buffer *b, double tolerance);
 void check_equal(const char *what, const Buffer *b);
-// for outputs of T, and for float32 made from T or by tf32
+// the tolerance for outputs of T, and for float32 outputs computed from T or with tf32
 double tolerance(double exact);
 
 // ------------------------------- tests -----------------------------------------------------------

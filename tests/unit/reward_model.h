@@ -1,4 +1,4 @@
-// A small model with one of everything a reward can name, some of it under awkward names.
+// A small model with one of everything that a reward can name, some with awkward names.
 
 #ifndef BFM_TESTS_REWARD_MODEL_H
 #define BFM_TESTS_REWARD_MODEL_H

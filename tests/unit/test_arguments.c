@@ -1,5 +1,5 @@
-// What a caller may hand over in C: a pointer that is NULL where one is needed is refused with its
-// name, by every function that returns a status; one of the agent's own is as good as another.
+// Arguments of bfm.h's functions: every function that returns a status refuses a NULL pointer that it
+// needs and names it. Strings that belong to the agent itself are accepted.
 
 #include <math.h>
 #include <setjmp.h>
@@ -15,7 +15,7 @@ static void good(int status) {
   if (status) fail_msg("%s", bfm_error());
 }
 
-// that a call is a bad argument, and told by this word
+// checks that a call failed with BFM_BAD_ARGUMENT and that the message contains this word
 static void refused(int status, const char *word) {
   if (status != BFM_BAD_ARGUMENT) fail_msg("%s: status %d", word, status);
   if (!strstr(bfm_error(), word)) fail_msg("\"%s\" does not name %s", bfm_error(), word);
@@ -120,7 +120,7 @@ static void test_prompts_name_what_is_missing(void **state) {
   bfm_agent_free(a);
 }
 
-static void test_prompt_states_are_given_anew_by_the_agents_own_domain(void **state) {
+static void test_set_prompt_accepts_the_agents_own_env_string(void **state) {
   (void)state;
   bfm_agent *a = make_agent();
   double qpos[3 * NQ] = {0};
@@ -130,7 +130,7 @@ static void test_prompt_states_are_given_anew_by_the_agents_own_domain(void **st
   bfm_agent_free(a);
 }
 
-static void test_prompt_states_stay_where_others_are_refused(void **state) {
+static void test_refused_prompt_states_leave_the_old_ones(void **state) {
   (void)state;
   bfm_agent *a = make_agent();
   double qpos[3 * NQ] = {[20] = NAN};
@@ -176,7 +176,7 @@ static void test_explorers_name_what_is_missing(void **state) {
   bfm_explorer_free(e);
 }
 
-static void test_worlds_name_what_is_missing(void **state) {
+static void test_environments_name_what_is_missing(void **state) {
   (void)state;
   bfm_env *env;
   double reward;
@@ -204,10 +204,10 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_agents_name_what_is_missing),
       cmocka_unit_test(test_prompts_name_what_is_missing),
-      cmocka_unit_test(test_prompt_states_are_given_anew_by_the_agents_own_domain),
-      cmocka_unit_test(test_prompt_states_stay_where_others_are_refused),
+      cmocka_unit_test(test_set_prompt_accepts_the_agents_own_env_string),
+      cmocka_unit_test(test_refused_prompt_states_leave_the_old_ones),
       cmocka_unit_test(test_explorers_name_what_is_missing),
-      cmocka_unit_test(test_worlds_name_what_is_missing),
+      cmocka_unit_test(test_environments_name_what_is_missing),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

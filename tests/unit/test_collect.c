@@ -1,4 +1,4 @@
-// Parts of collecting: names beside a dataset, rewards of groups, rows on their way to the file.
+// Parts of collecting: the names of files beside a dataset, rewards of groups, buffered episodes.
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -29,7 +29,7 @@ static void test_names(void **state) {
   }
 }
 
-// an option is in the table once, a whole table survives its JSON, --with names rows of the crews
+// every option is in the table once, the table survives JSON, and --with lists the crews
 static void test_options(void **state) {
   (void)state;
   const Option *table = collect_options();
@@ -71,7 +71,7 @@ static void test_d4rl_levels(void **state) {
   assert_true(third > 3858.2 && third < 3858.3);
 }
 
-// the rewards of groups are those of their environments when all have one task
+// the rewards of groups equal those of the same environments when all have one task
 static void test_groups(void **state) {
   (void)state;
   enum { N = 6 };
@@ -93,7 +93,7 @@ static void test_groups(void **state) {
   bfm_env_free(env);
 }
 
-// three environments: one ends, one is cut, one waits until the end
+// three environments: one terminates, one is written in pieces, one waits until the end
 static void test_episodes(void **state) {
   (void)state;
   const bfm_env_sizes sizes =

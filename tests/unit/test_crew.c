@@ -1,5 +1,6 @@
-// What learners see: a step's rows go to the ring, and after a resume those of the dataset go back
-// to it in the order of time. The ring cannot be read, so the call that fills it is caught here.
+// The data that learners get: a step's rows go to the replay buffer, and after a resume the rows of
+// the dataset go back to it in the order of time. The buffer cannot be read, so this file replaces
+// the function that fills it.
 
 #define bfm_explorer_add catch_rows
 #include "collect/crew.c"
@@ -22,8 +23,8 @@ bfm_status catch_rows(bfm_explorer *explorer, const float *rows) {
   return BFM_OK;
 }
 
-// environment 1 terminates in step 1; environment 2 lost its row of step 3. They are written one
-// after the other, as pieces of episodes are
+// Environment 1 terminates in step 1; environment 2 has lost its row of step 3. The environments are
+// written one after another, like pieces of episodes.
 static void write_file(const char *path, const bfm_env_sizes *sizes) {
   Moment m;
   Episodes *e;
@@ -54,7 +55,7 @@ static void write_file(const char *path, const bfm_env_sizes *sizes) {
   moment_free(&m);
 }
 
-// a learner with N environments, nothing caught yet
+// a learner with N environments, before any rows
 static bfm_env *open_crew(Crew *crew, CollectOptions *options) {
   const Option *table = collect_options();
   static const char *const set[][2] = {{"with", "td3"}, {"envs", "4"},     {"hidden", "16"},
@@ -71,8 +72,8 @@ static bfm_env *open_crew(Crew *crew, CollectOptions *options) {
   return env;
 }
 
-// a termination ends returns, time alone their sum of rewards
-static void test_add(void **state) {
+// a termination sets the discount to 0; a time limit only ends the sum of n-step rewards
+static void test_steps_go_to_the_replay_buffer(void **state) {
   (void)state;
   CollectOptions options;
   Crew crew;
@@ -103,7 +104,7 @@ static void test_add(void **state) {
   bfm_env_free(env);
 }
 
-static void test_remember(void **state) {
+static void test_resume_refills_the_replay_buffer(void **state) {
   (void)state;
   CollectOptions options;
   Crew crew;
@@ -117,7 +118,7 @@ static void test_remember(void **state) {
   assert_int_equal(count, STEPS - 1);
   assert_int_equal(crew.slots, STEPS - 1);
   for (int k = 0; k < count; k++) {
-    int t = k < 3 ? k : k + 1;  // step 3 is not whole
+    int t = k < 3 ? k : k + 1;  // step 3 lacks a row and is skipped
     for (int i = 0; i < N; i++) {
       const float *row = caught[k][i];
       int ended = i == 1 && t == 1;
@@ -132,6 +133,7 @@ static void test_remember(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_add), cmocka_unit_test(test_remember)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_steps_go_to_the_replay_buffer),
+                                     cmocka_unit_test(test_resume_refills_the_replay_buffer)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

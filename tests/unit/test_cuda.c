@@ -1,6 +1,6 @@
-// The CUDA backend against the CPU's: every operation on the same random inputs, odd sizes too,
-// then lanes and graphs, then whole steps, in the files cuda_*.c. Skipped, and said so, where no
-// GPU answers.
+// The CUDA backend against the CPU backend: every operation on the same random inputs, also of odd
+// sizes, then lanes and graphs, then whole steps, in the files cuda_*.c. Without a GPU the tests are
+// skipped with a message.
 
 #define _GNU_SOURCE
 #include <setjmp.h>
@@ -29,7 +29,7 @@ static void close_both(void) {
   for (int i = CPU; i <= GPU; i++) machine[i]->close(machine[i]);
 }
 
-// arguments: a pattern of tests to run, a pattern of tests to leave out
+// arguments: a pattern of tests to run, a pattern of tests to skip
 int main(int argc, char **argv) {
   if (argc > 1) cmocka_set_test_filter(argv[1]);
   if (argc > 2) cmocka_set_skip_filter(argv[2]);

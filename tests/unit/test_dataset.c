@@ -1,5 +1,5 @@
-// Datasets: D4RL's layout in its varieties, transitions rebuilt where the successors are not
-// stored, and a sentence for everything that cannot be learned from.
+// Datasets: the variants of D4RL's layout, transitions derived where successors are not stored, and
+// an error sentence for all data that training cannot use.
 
 #include <math.h>
 #include <setjmp.h>
@@ -36,7 +36,7 @@ static void assert_message(const char *part) {
   if (!strstr(bfm_error(), part)) fail_msg("\"%s\" lacks \"%s\"", bfm_error(), part);
 }
 
-// a table of doubles under this name; columns 0: one axis
+// writes a table of doubles with this name; columns 0: one axis
 static void put(hid_t file, const char *name, hid_t type, int rows, int columns,
                 const double *values) {
   hsize_t shape[2] = {(hsize_t)rows, (hsize_t)columns};
@@ -57,15 +57,15 @@ static void put_env(hid_t file, const char *env) {
   H5Tclose(type);
 }
 
-// six rows: an episode of three that terminates, one of two that runs out of time, one cut off
+// six rows: an episode of three rows that terminates, one of two rows with a timeout, one cut off
 static const double obs[12] = {0, 100, 1, 101, 2, 102, 10, 110, 11, 111, 20, 120};
 static const double act[6] = {0, .1, .2, .3, .4, .5};
 static const double terminals[6] = {0, 0, 1, 0, 0, 0};
 static const double timeouts[6] = {0, 0, 0, 0, 1, 0};
 
 typedef struct {
-  const char *without;  // leave this table out
-  const char *spoil;    // give this table the values below instead
+  const char *without;  // omit this table
+  const char *spoil;    // write this table with the values below instead
   int rows, columns;
   const double *values;
   int with_next;
@@ -159,7 +159,7 @@ static void test_merge(void **state) {
   assert_message(other);
 }
 
-// windows of two rows with one action, none of them over the end of an episode
+// windows of two rows with the same action, none of them across the end of an episode
 static void test_stride(void **state) {
   (void)state;
   Dataset data;
@@ -262,8 +262,8 @@ static void test_not_a_dataset(void **state) {
   assert_message("\"observations\" is not a dataset");
 }
 
-// a table that claims more rows than any memory holds must be refused before it is read
-static void test_absurd_size(void **state) {
+// a table that claims more rows than fit into memory must be refused before it is read
+static void test_a_table_larger_than_memory_is_refused(void **state) {
   (void)state;
   hid_t file = H5Fcreate(path, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
   static const struct {
@@ -285,8 +285,8 @@ static void test_absurd_size(void **state) {
   assert_message("fit neither into memory nor into a temporary file in");
 }
 
-// what bfm writes is mapped, to the last bit what was read
-static void test_mapped(void **state) {
+// a dataset that bfm writes is mapped when it is read again, and bit-identical
+static void test_a_written_dataset_is_mapped(void **state) {
   (void)state;
   Dataset one, two;
   assert_int_equal(read_variant(&one, (Variant){.with_next = 1, .env = "walker"}), BFM_OK);
@@ -325,8 +325,8 @@ static bfm_agent *train(const Dataset *data, __typeof__(agent_lend_data) *hand_o
   return agent;
 }
 
-// an agent on a CPU reads what is mapped where it is, and learns the bits that it learns from a copy
-static void test_trained_in_place(void **state) {
+// An agent on a CPU trains on mapped rows without a copy, bit-identically to training on a copy.
+static void test_training_on_mapped_data_is_bit_identical(void **state) {
   (void)state;
   Dataset one, two;
   write_variant(path, &(Variant){.with_next = 1});
@@ -373,7 +373,7 @@ static void test_row_buffers(void **state) {
   row_buffer_free(&buffer);
 }
 
-// a disk with room for files of so many bytes
+// a simulated disk with this many free bytes
 static double disk_bytes = 1 << 30;
 
 int fstatvfs(int fd, struct statvfs *disk) {
@@ -384,8 +384,8 @@ int fstatvfs(int fd, struct statvfs *disk) {
   return 0;
 }
 
-// HDF5's files are read by a child first: it takes the room that its parent then has
-static void test_room_is_taken_once(void **state) {
+// A child process reads HDF5 files first, and its parent then uses the disk space that it reserved.
+static void test_disk_space_is_reserved_once(void **state) {
   (void)state;
   RowBuffer buffer = {0};
   void *rows = NULL;
@@ -400,11 +400,11 @@ static void test_room_is_taken_once(void **state) {
   row_buffer_free(&buffer);
 }
 
-// where memory ends, a file goes on
-static void test_limited_memory(void **state) {
+// if memory runs out, rows move to a temporary file
+static void test_rows_move_to_a_file_when_memory_runs_out(void **state) {
   (void)state;
 #if defined(__SANITIZE_ADDRESS__) || defined(__clang__)
-  skip();  // the sanitizers' own memory is beyond any limit
+  skip();  // the sanitizers themselves need more memory than any limit
 #endif
   RowBuffer buffer = {0};
   void *rows = NULL;
@@ -432,12 +432,12 @@ int main(void) {
       cmocka_unit_test(test_stride),
       cmocka_unit_test(test_refusals),
       cmocka_unit_test(test_not_a_dataset),
-      cmocka_unit_test(test_absurd_size),
-      cmocka_unit_test(test_mapped),
-      cmocka_unit_test(test_trained_in_place),
+      cmocka_unit_test(test_a_table_larger_than_memory_is_refused),
+      cmocka_unit_test(test_a_written_dataset_is_mapped),
+      cmocka_unit_test(test_training_on_mapped_data_is_bit_identical),
       cmocka_unit_test(test_row_buffers),
-      cmocka_unit_test(test_room_is_taken_once),
-      cmocka_unit_test(test_limited_memory),
+      cmocka_unit_test(test_disk_space_is_reserved_once),
+      cmocka_unit_test(test_rows_move_to_a_file_when_memory_runs_out),
   };
   return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -1,8 +1,7 @@
-// A problem on which F feeds on itself. The data's actions are at the corners ±1, as those of
-// trained agents are; the mean of a policy that is regressed on them lies inside, where F is asked
-// for targets but never taught. Without layer norm in F's trunk it grows there beyond all bounds,
-// and the guard says so; with it, it stays within what it can be. States gather in one place, as
-// those of experts do.
+// A problem on which F diverges. The data's actions are at the corners ±1, like those of trained
+// agents. The mean of a policy that is regressed on them lies inside, where F computes targets but is
+// never trained. Without layer norm in its trunk, F grows there without bounds, which the guard must
+// report; with layer norm it stays bounded. Most states are in one place, like those of experts.
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -32,7 +31,7 @@ static float *draw(void (*draws)(uint64_t, uint32_t, uint64_t, int64_t, float *)
   return x;
 }
 
-// a point on a ring is pushed by the mean of its actions; four in five states are in one place
+// the mean of a point's actions pushes it along a ring; four in five states are in one place
 static void set_data(bfm_agent *agent) {
   float *normal = draw(bfm_random_normal, 2000, TRANSITIONS);
   float *uniform = draw(bfm_random_uniform, 2001, 2 * TRANSITIONS);
@@ -55,7 +54,7 @@ static void set_data(bfm_agent *agent) {
   free(obs);
 }
 
-// the guard's word within STEPS steps
+// the guard's verdict within STEPS steps
 static int train(const char *changes) {
   char options[512];
   snprintf(

@@ -1,6 +1,6 @@
-// Explorers: batches from the ring, bits that depend on neither threads nor a stop, files, and
-// learning that shows: on a plane, td3 finds its task's place and rnd goes where it has
-// seldom been.
+// Explorers: batches from the replay buffer, results that depend on neither the number of threads nor
+// a stop, files, and learning: on a plane, td3 reaches the corner that its task rewards, and rnd
+// prefers rarely visited states.
 
 #include <math.h>
 #include <setjmp.h>
@@ -20,8 +20,8 @@ static void good(int status) {
 
 // ------------------------------- a plane ---------------------------------------------------------
 
-// points move by a tenth of their action within ±1; an episode is LENGTH steps and begins at 0; the
-// reward of a task is how near its own corner is
+// Points move by a tenth of their action within ±1. An episode has LENGTH steps and begins at 0. The
+// reward of a task grows as its own corner gets nearer.
 enum { OBS = 2, ACT = 2, E = 8, LENGTH = 25, ROW = 2 * OBS + ACT + 3 };
 
 static float reward_of(int task, const float *at) {
@@ -32,7 +32,7 @@ static float reward_of(int task, const float *at) {
 typedef struct {
   int T, time;
   float at[2 * E * OBS], act[2 * E * ACT], rows[2 * E * ROW];
-  double reward[2];  // of the last step, mean over environments
+  double reward[2];  // mean over environments in the last step, for each task
 } Plane;
 
 static void plane_move(Plane *p) {
@@ -62,7 +62,7 @@ static bfm_explorer *make(int tasks, const char *options) {
 
 #define SMALL "\"device\": \"cpu\", \"hidden\": 32, \"batch\": 64, \"random-steps\": 200"
 
-// act, learn, move
+// acts, learns and moves the points
 static void explore(bfm_explorer *e, Plane *p, int steps, int updates) {
   for (int i = 0; i < steps; i++) {
     good(bfm_explorer_act(e, p->at, 1, (uint64_t)p->time, p->act));
@@ -72,7 +72,7 @@ static void explore(bfm_explorer *e, Plane *p, int steps, int updates) {
   }
 }
 
-static void td3_finds_the_place_of_its_task(void **state) {
+static void td3_reaches_the_corner_that_its_task_rewards(void **state) {
   (void)state;
   bfm_explorer *e = make(2, "{" SMALL ", \"lr\": 1e-3, \"gamma\": 0.9, \"tau\": 0.05}");
   Plane p = {.T = 2};
@@ -80,7 +80,7 @@ static void td3_finds_the_place_of_its_task(void **state) {
   float losses[2 * 3];
   good(bfm_explorer_losses(e, losses));
 
-  // one episode without noise ends near the corners: it begins at a reward of 0.5
+  // an episode without noise ends near the corners; its first reward is 0.5
   memset(&p, 0, sizeof p);
   p.T = 2;
   while (p.time < LENGTH) {
@@ -89,14 +89,14 @@ static void td3_finds_the_place_of_its_task(void **state) {
   }
   for (int t = 0; t < 2; t++) {
     if (p.reward[t] < 0.75) fail_msg("task %d ends with a reward of %.2f", t, p.reward[t]);
-    double q = losses[t * 3 + 2];  // a reward of 0.6 to 1, discounted
+    double q = losses[t * 3 + 2];  // the discounted sum of rewards of 0.6 to 1
     if (q < 5 || q > 10.5) fail_msg("the mean Q of task %d is %.2f", t, q);
   }
   bfm_explorer_free(e);
 }
 
-// one place in 32 is on the right of the plane for task 0, on the left for task 1
-static void rnd_goes_where_it_has_seldom_been(void **state) {
+// one state in 32 is on the right of the plane for task 0, on the left for task 1
+static void rnd_prefers_rarely_visited_states(void **state) {
   (void)state;
   bfm_explorer *e = make(2, "{" SMALL
                             ", \"algo\": \"rnd\", \"lr\": 1e-3, \"rnd-dim\": 32, "
@@ -112,7 +112,8 @@ static void rnd_goes_where_it_has_seldom_been(void **state) {
       p.at[k * OBS] = fabsf(p.at[k * OBS]) * (seldom == (k < E) ? 1 : -1);
     }
     plane_move(&p);
-    for (int k = 0; k < 2 * E; k++) p.rows[k * ROW + ROW - 1] = 1;  // no two belong together
+    for (int k = 0; k < 2 * E; k++)
+      p.rows[k * ROW + ROW - 1] = 1;  // every row is an episode of its own
     good(bfm_explorer_add(e, p.rows));
   }
   good(bfm_explorer_update(e, 800));
@@ -129,12 +130,12 @@ static void rnd_goes_where_it_has_seldom_been(void **state) {
   bfm_explorer_free(e);
 }
 
-// ------------------------------- the ring --------------------------------------------------------
+// ------------------------------- the replay buffer -----------------------------------------------
 
 enum { SLOTS = 23, CAPACITY = 9, BATCH = 301, TASKS = 3, ENVS = 5, WIDE = 3, NARROW = 2 };
 enum { ROW_OF_TEST = 2 * WIDE + NARROW + 3 };
 
-// the values of slot s: episodes end every 4th slot of an environment, every other one terminates
+// the values of a slot: an environment's episodes end at every 4th slot, every other one terminates
 static float cell(int slot, int task, int env, int column) {
   int ends = (slot + env) % 4 == 3, terminates = ends && (slot + task) % 2;
   if (column == WIDE + NARROW + 1) return !terminates;
@@ -198,9 +199,9 @@ static void batches_are_n_step_returns_of_the_ring(void **state) {
   }
 }
 
-// ------------------------------- the same bits ---------------------------------------------------
+// ------------------------------- bit-identical results -------------------------------------------
 
-// everything learned, and an action, of two explorers are equal
+// all parameters, and an action, of two explorers must be equal
 static void assert_same(bfm_explorer *a, bfm_explorer *b) {
   Plane p = {.T = 2};
   float act[2 * E * ACT];
@@ -236,7 +237,7 @@ static bfm_explorer *make_kind(int kind, int threads) {
   return make(2, options);
 }
 
-static void threads_change_no_bit(void **state) {
+static void results_do_not_depend_on_the_number_of_threads(void **state) {
   (void)state;
   for (int kind = 0; kind < 2; kind++) {
     bfm_explorer *e[2];
@@ -250,8 +251,9 @@ static void threads_change_no_bit(void **state) {
   }
 }
 
-// in a round the targets of the next batch are computed before an update, alone they cannot be
-static void rounds_change_no_bit(void **state) {
+// One call with several updates computes the targets of the next batch during an update; calls with
+// a single update cannot.
+static void one_call_equals_single_updates(void **state) {
   (void)state;
   static const char *const delays[] = {"{" SMALL "}", "{" SMALL ", \"delay\": 1}",
                                        "{" SMALL ", \"delay\": 5}",
@@ -269,7 +271,7 @@ static void rounds_change_no_bit(void **state) {
   }
 }
 
-static void a_stop_changes_no_bit(void **state) {
+static void a_resumed_explorer_is_bit_identical(void **state) {
   (void)state;
   char path[] = "/tmp/bfm-explorer-XXXXXX";
   int file = mkstemp(path);
@@ -294,7 +296,7 @@ static void a_stop_changes_no_bit(void **state) {
     assert_same(whole, again);
     bfm_explorer_free(again);
 
-    // a policy alone
+    // a policy file
     good(bfm_explorer_save_model(whole, 1, "plane", "corner", path));
     good(bfm_explorer_load(&again, path, 2 * E, "{\"device\": \"cpu\"}"));
     float act[2 * E * ACT];
@@ -311,9 +313,9 @@ static void a_stop_changes_no_bit(void **state) {
   unlink(path);
 }
 
-// ------------------------------- what cannot be --------------------------------------------------
+// ------------------------------- errors ----------------------------------------------------------
 
-static void mistakes_are_told(void **state) {
+static void bad_arguments_are_refused(void **state) {
   (void)state;
   bfm_explorer *e;
   assert_int_equal(bfm_explorer_new(&e, 0, ACT, 1, 1, NULL), BFM_BAD_ARGUMENT);
@@ -332,7 +334,7 @@ static void mistakes_are_told(void **state) {
   plane_move(&p);
   p.rows[3] = NAN;
   assert_int_equal(bfm_explorer_add(e, p.rows), BFM_BAD_ARGUMENT);
-  p.rows[3] = 1e38f;  // finite, and too much for the critics
+  p.rows[3] = 1e38f;  // finite, but too large for the critics
   p.rows[OBS + ACT] = 1e38f;
   good(bfm_explorer_add(e, p.rows));
   good(bfm_explorer_update(e, 20));
@@ -344,12 +346,12 @@ static void mistakes_are_told(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(batches_are_n_step_returns_of_the_ring),
-      cmocka_unit_test(threads_change_no_bit),
-      cmocka_unit_test(rounds_change_no_bit),
-      cmocka_unit_test(a_stop_changes_no_bit),
-      cmocka_unit_test(mistakes_are_told),
-      cmocka_unit_test(td3_finds_the_place_of_its_task),
-      cmocka_unit_test(rnd_goes_where_it_has_seldom_been),
+      cmocka_unit_test(results_do_not_depend_on_the_number_of_threads),
+      cmocka_unit_test(one_call_equals_single_updates),
+      cmocka_unit_test(a_resumed_explorer_is_bit_identical),
+      cmocka_unit_test(bad_arguments_are_refused),
+      cmocka_unit_test(td3_reaches_the_corner_that_its_task_rewards),
+      cmocka_unit_test(rnd_prefers_rarely_visited_states),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

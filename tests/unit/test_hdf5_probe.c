@@ -1,6 +1,6 @@
-// Rehearsals: a child's death in any manner is an answer, whatever the process does with signals
-// and threads; no bit that is flipped in a file ends the process that reads it; and the time of a
-// sound one's size is not held against it.
+// The HDF5 probe: it reports every way in which the child can die, whatever the process does with
+// signals and threads; no flipped bit in a file ends the process that reads it; and large sound files
+// do not exceed the time limit.
 
 #define _GNU_SOURCE  // fallocate, syscall
 #include <fcntl.h>
@@ -23,11 +23,11 @@
 #include "data/hdf5_probe.h"
 #include "data/writer.h"
 
-// on some damaged files HDF5 fails in order but forgets memory
+// on some damaged files HDF5 fails properly but leaks memory
 __attribute__((visibility("default"))) const char *__lsan_default_suppressions(void);
 const char *__lsan_default_suppressions(void) { return "leak:libhdf5"; }
 
-// ---------------------------------- deaths -------------------------------------------------------
+// ---------------------------------- ways to die --------------------------------------------------
 
 static void work(void *context) { *(int *)context += 1; }
 
@@ -46,20 +46,20 @@ static void leave(void *context) {
   _exit(0);
 }
 
-static void go_in_circles(void *context) {
+static void loop_forever(void *context) {
   for (volatile int *turns = context;; *turns ^= 1) continue;
 }
 
-static void test_deaths(void **state) {
+static void test_a_child_that_dies_or_hangs_is_reported(void **state) {
   (void)state;
   int here = 1;
   assert_int_equal(hdf5_probe(work, &here), 1);
-  assert_int_equal(here, 2);  // the child's is its own
+  assert_int_equal(here, 2);  // the child incremented its own copy
   assert_false(hdf5_is_probe());
   assert_int_equal(hdf5_probe(fault, NULL), 0);
   assert_int_equal(hdf5_probe(give_up, NULL), 0);
   assert_int_equal(hdf5_probe(leave, NULL), 0);
-  assert_int_equal(hdf5_probe(go_in_circles, &here), 0);
+  assert_int_equal(hdf5_probe(loop_forever, &here), 0);
 }
 
 static void unexpected(int number) {
@@ -67,7 +67,7 @@ static void unexpected(int number) {
   fail();
 }
 
-static void test_signals_of_the_process(void **state) {
+static void test_the_signal_settings_of_the_process_survive(void **state) {
   (void)state;
   int here = 1;
   sigset_t set, before, after;
@@ -87,7 +87,7 @@ static void test_signals_of_the_process(void **state) {
 
 static volatile int stop;
 
-static void *be_busy(void *context) {
+static void *call_hdf5_until_stopped(void *context) {
   while (!stop) H5Pclose(H5Pcreate(H5P_DATASET_CREATE));
   return context;
 }
@@ -97,11 +97,12 @@ static void call_hdf5(void *context) {
   H5Pclose(H5Pcreate(H5P_DATASET_CREATE));
 }
 
-// one of them is within HDF5 most of the time: a child that waits for it would wait for ever
-static void test_other_threads(void **state) {
+// one of these threads is inside HDF5 most of the time; a child that waited for it would hang
+static void test_other_threads_may_be_inside_hdf5(void **state) {
   (void)state;
   pthread_t threads[2];
-  for (int i = 0; i < 2; i++) assert_int_equal(pthread_create(&threads[i], NULL, be_busy, NULL), 0);
+  for (int i = 0; i < 2; i++)
+    assert_int_equal(pthread_create(&threads[i], NULL, call_hdf5_until_stopped, NULL), 0);
   alarm(100);
   for (int i = 0; i < 50; i++) assert_int_equal(hdf5_probe(call_hdf5, NULL), 1);
   alarm(0);
@@ -130,8 +131,8 @@ static void write_file(void) {
   assert_int_equal(writer_close(writer), BFM_OK);
 }
 
-// most of the file is room: only what says something, or lies beside it, is worth a flip
-static int says_something(const uint8_t *bytes, int64_t size, int64_t at) {
+// Most of the file is unused room: only bits in or beside nonzero bytes are flipped.
+static int is_near_content(const uint8_t *bytes, int64_t size, int64_t at) {
   for (int64_t i = at < 8 ? 0 : at - 8; i < at + 8 && i < size; i++) {
     if (bytes[i]) return 1;
   }
@@ -169,14 +170,14 @@ static int die_of(hid_t file, void *context) {
   return BFM_OK;
 }
 
-static void test_sentence(void **state) {
+static void test_the_error_names_the_file(void **state) {
   (void)state;
   assert_int_equal(hdf5_use(path, die_of, NULL), BFM_BAD_FILE);
   assert_non_null(strstr(bfm_error(), path));
   assert_non_null(strstr(bfm_error(), "is damaged: the HDF5 library crashes or hangs on it"));
 }
 
-// among them bits that HDF5 1.10 crashes on
+// HDF5 1.10 crashes on some of these bits
 static void test_flipped_bits(void **state) {
   (void)state;
   static uint8_t bytes[BYTES_MAX];
@@ -185,7 +186,7 @@ static void test_flipped_bits(void **state) {
   assert_in_range(size, 1000, BYTES_MAX - 1);
   for (int64_t flips = 0, draw = 0; flips < FLIPS; draw++) {
     int64_t at = (int64_t)random_below(3, STREAM_USER, draw, 0, (uint64_t)size);
-    if (!says_something(bytes, size, at)) continue;
+    if (!is_near_content(bytes, size, at)) continue;
     read_flipped(fd, at, bytes[at], (int)(flips++ % 8));
   }
   close(fd);
@@ -193,7 +194,7 @@ static void test_flipped_bits(void **state) {
 
 // ---------------------------------- large files --------------------------------------------------
 
-// a small file is large where memory is none, steps have a tenth of their time and room is slow
+// Makes a small file behave like a large one: no memory, a tenth of the time limit, a slow disk.
 static int large;
 
 long __sysconf(int name);
@@ -213,7 +214,7 @@ int setitimer(__itimer_which_t which, const struct itimerval *value, struct itim
   return (int)syscall(SYS_setitimer, which, &less, before);
 }
 
-static void test_rows_that_move_into_files(void **state) {
+static void test_moving_rows_into_files_does_not_count_as_hdf5_time(void **state) {
   (void)state;
   Dataset data;
   large = 1;
@@ -224,7 +225,7 @@ static void test_rows_that_move_into_files(void **state) {
   dataset_free(&data);
 }
 
-// zeros, without successors
+// a file of zeros, without successors
 static void write_many(const char *name, int64_t rows) {
   static const Table tables[] = {{"observations", COLUMN_F32, 1},
                                  {"actions", COLUMN_F32, 1},
@@ -237,7 +238,7 @@ static void write_many(const char *name, int64_t rows) {
   free(zeros);
 }
 
-static void test_successors_of_many_rows(void **state) {
+static void test_deriving_successors_does_not_count_as_hdf5_time(void **state) {
   (void)state;
   enum { MANY = 8000000 };
   Dataset data;
@@ -255,13 +256,13 @@ static void test_successors_of_many_rows(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_deaths),
-      cmocka_unit_test(test_signals_of_the_process),
-      cmocka_unit_test(test_other_threads),
-      cmocka_unit_test(test_sentence),
+      cmocka_unit_test(test_a_child_that_dies_or_hangs_is_reported),
+      cmocka_unit_test(test_the_signal_settings_of_the_process_survive),
+      cmocka_unit_test(test_other_threads_may_be_inside_hdf5),
+      cmocka_unit_test(test_the_error_names_the_file),
       cmocka_unit_test(test_flipped_bits),
-      cmocka_unit_test(test_rows_that_move_into_files),
-      cmocka_unit_test(test_successors_of_many_rows),
+      cmocka_unit_test(test_moving_rows_into_files_does_not_count_as_hdf5_time),
+      cmocka_unit_test(test_deriving_successors_does_not_count_as_hdf5_time),
   };
   return cmocka_run_group_tests(tests, setup, teardown);
 }

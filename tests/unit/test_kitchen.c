@@ -1,5 +1,5 @@
-// kitchen: what D4RL pays for and when, a state's memory, and models that are not there. Numbers of
-// its physics are compared elsewhere.
+// kitchen: D4RL's rewards, the memory of reached objects, and missing models. tests/oracle compares
+// the physics.
 
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,7 +13,7 @@
 
 enum { N = 2, NQ = 30, ACT = 9, SLIDE = 19, MICROWAVE = 22 };
 
-// all tests but one need the model, which may not have been installed
+// all tests but one need the model, which might not be installed
 static bfm_env *env_of(int count, int threads) {
   bfm_env *env;
   int status = bfm_env_new(&env, "kitchen", count, 7, threads);
@@ -24,7 +24,7 @@ static bfm_env *env_of(int count, int threads) {
 
 static bfm_env *env_new(void) { return env_of(N, 2); }
 
-// initial states, but for one joint of the second environment
+// initial states, with another position of one joint in the second environment
 static void begin(bfm_env *env, int joint, double position) {
   double qpos[N][NQ];
   assert_int_equal(bfm_env_reset(env, NULL), BFM_OK);
@@ -45,12 +45,12 @@ static void assert_pays(bfm_env *env, const char *task, double second) {
   assert_true(rewards[1] == second);
 }
 
-static void test_an_object_is_paid_once_an_episode(void **state) {
+static void test_each_object_is_rewarded_once_per_episode(void **state) {
   (void)state;
   bfm_env *env = env_new();
   for (int episode = 0; episode < 2; episode++) {
     begin(env, MICROWAVE, -0.7);
-    assert_pays(env, "partial", 0);  // for steps, not for states
+    assert_pays(env, "partial", 0);  // the state was set, not reached by a step
     assert_pays(env, "open_microwave", 1);
     for (int t = 0; t < 3; t++) {
       step(env);
@@ -63,7 +63,7 @@ static void test_an_object_is_paid_once_an_episode(void **state) {
   bfm_env_free(env);
 }
 
-static void test_tasks_pay_for_their_own_objects(void **state) {
+static void test_tasks_reward_only_their_own_objects(void **state) {
   (void)state;
   bfm_env *env = env_new();
   begin(env, SLIDE, 0.35);
@@ -73,8 +73,8 @@ static void test_tasks_pay_for_their_own_objects(void **state) {
   bfm_env_free(env);
 }
 
-// forces are those of the step made again, which must not be remembered twice
-static void test_memory_and_forces(void **state) {
+// Reading forces repeats the last step, which must not change the memory of reached objects.
+static void test_reading_forces_does_not_reward_objects_twice(void **state) {
   (void)state;
   static const char *const tasks[] = {"panda0_joint1.force", "partial"};
   bfm_env *env = env_new();
@@ -91,7 +91,7 @@ static void test_memory_and_forces(void **state) {
   bfm_env_free(env);
 }
 
-static void test_actions_end_at_their_range(void **state) {
+static void test_actions_are_clipped_to_their_range(void **state) {
   (void)state;
   bfm_env *env = env_new();
   double actions[N * ACT], qpos[N][NQ], low[ACT], high[ACT];
@@ -108,7 +108,7 @@ static void test_actions_end_at_their_range(void **state) {
   bfm_env_free(env);
 }
 
-static void test_threads_and_counts_change_no_bit(void **state) {
+static void test_results_do_not_depend_on_threads_and_counts(void **state) {
   (void)state;
   bfm_env *alone = env_of(1, 1), *both = env_new();
   double actions[N * ACT], a[60], b[N * 60];
@@ -140,11 +140,11 @@ static void test_a_missing_model(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_an_object_is_paid_once_an_episode),
-      cmocka_unit_test(test_tasks_pay_for_their_own_objects),
-      cmocka_unit_test(test_memory_and_forces),
-      cmocka_unit_test(test_actions_end_at_their_range),
-      cmocka_unit_test(test_threads_and_counts_change_no_bit),
+      cmocka_unit_test(test_each_object_is_rewarded_once_per_episode),
+      cmocka_unit_test(test_tasks_reward_only_their_own_objects),
+      cmocka_unit_test(test_reading_forces_does_not_reward_objects_twice),
+      cmocka_unit_test(test_actions_are_clipped_to_their_range),
+      cmocka_unit_test(test_results_do_not_depend_on_threads_and_counts),
       cmocka_unit_test(test_a_missing_model),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

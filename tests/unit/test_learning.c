@@ -1,8 +1,8 @@
-// Learning, end to end: a point on a ring moves where its action pushes it. From random moves each
-// algorithm learns to go to goals it is shown, which random moves do not reach. With the sign of
-// any loss flipped (fb, ortho, actor; psi, lap) this program fails; tests/mutations.sh shows
-// algorithm by algorithm which notice. Plain fb at times learns without orthonormal features:
-// theirs are asked for. The guard is silent all along, and speaks up when the learning rate is 1.
+// Learning, end to end: a point moves along a ring as its action pushes it. From random moves, each
+// algorithm learns to reach given goals, which random moves do not reach. If the sign of any loss is
+// flipped (fb, ortho, actor; psi, lap), this program fails; tests/mutations.sh shows which algorithms
+// notice. Plain fb sometimes learns without orthonormal features, so their orthonormality is checked
+// too. The divergence guard must stay silent, and must report a run with the learning rate 1.
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -29,7 +29,7 @@ static void observe(float angle, float *obs) {
   obs[1] = sinf(angle);
 }
 
-// count values in (-1, 1)
+// `count` values in (-1, 1)
 static float *uniform(uint32_t stream, int64_t count) {
   float *x = malloc(count * sizeof *x);
   bfm_random_uniform(7, 2000 + stream, 0, count, x);
@@ -43,7 +43,7 @@ static float *angles(uint32_t stream, int64_t count) {
   return x;
 }
 
-// the guard's word after so many steps, or as soon as it speaks up
+// the guard's verdict after this many steps, or as soon as it reports divergence
 static int train(bfm_agent *agent, int steps) {
   float *angle = angles(0, TRANSITIONS), *act = uniform(1, TRANSITIONS);
   float *obs = malloc(4 * TRANSITIONS * sizeof *obs), *next = obs + 2 * TRANSITIONS;

@@ -1,6 +1,6 @@
-// Networks of every shape against a plain double-precision one: outputs, and gradients by
-// parameters and input against central differences of it. Two replicas, two members, some rows.
-// Widths are odd, so that inputs and last layers are padded; what is there stays zero.
+// Networks of every shape against a plain implementation in double precision: outputs, and gradients
+// by parameters and input against central differences. Two replicas, two members, some rows. Widths
+// are odd, so that inputs and last layers are padded; the padding must stay zero.
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,7 +17,7 @@
 
 enum { R = 2, M = 2, ROWS = 9, FIRST = 2, USED = 5, WIDE = 64 };
 
-// ------------------------------- the plain one ---------------------------------------------------
+// ------------------------------- the plain implementation ----------------------------------------
 
 static void linear(const Linear *l, const double *p, int64_t g, const double *x, double *y) {
   for (int64_t i = 0; i < l->out; i++) {
@@ -61,7 +61,7 @@ static void plain(const Net *net, const double *p, int64_t g, const double *cons
   linear(&net->trunk[net->layers], p, g, x, out);
 }
 
-// ------------------------------- both ------------------------------------------------------------
+// ------------------------------- the comparison --------------------------------------------------
 
 typedef struct {
   const Net *net;
@@ -69,7 +69,7 @@ typedef struct {
   float *dout;        // [R·M, USED, out]
 } Problem;
 
-// Σ dout·out, what the gradients are of
+// Σ dout·out, the function whose gradients are compared
 static double value(const Problem *x, float *outs) {
   double sum = 0, out[WIDE];
   for (int64_t row = 0; row < R * M * USED; row++) {
@@ -127,7 +127,7 @@ static void check(void **state) {
   net.branch[0] = "s", net.branch[1] = "sz";
   net_layout(&net);
 
-  // parameters away from where they start, inputs, gradients by the outputs
+  // parameters away from their initial values, inputs, gradients by the outputs
   float *params = malloc(net.count * sizeof *params), *noise = normals(1, net.count);
   uint64_t seeds[R] = {4, 5};
   assert_int_equal(net_init(&net, seeds, 0, params), BFM_OK);
@@ -191,7 +191,7 @@ static void check(void **state) {
   }
   assert_int_equal(seen, net.count);
 
-  // the gradient by input 0, and again without the parameters'
+  // the gradient by input 0, with and without those by parameters
   for (int alone = 0; alone < 2; alone++) {
     for (int64_t i = 0; i < R * M * USED * net.in[0]; i++) {
       int64_t row = i / net.in[0], at = row / USED * ROWS + FIRST + row % USED;
@@ -203,7 +203,7 @@ static void check(void **state) {
     net_backward(ops, &net, online, &tape, x.dout, pass, 1);
   }
 
-  // a tape for inference alone: the layer norms work in place
+  // a tape for inference: the layer norms work in place
   memset(memory, 0, size.used);
   Arena infer = {.base = memory};
   tape_layout(&tape, &net, F32, TAPE_INFER, R, USED, &infer);

@@ -1,4 +1,4 @@
-// Options: every type from text and JSON and back, and a sentence for every kind of bad value.
+// Options: every type from text and JSON and back, and an error sentence for each kind of bad value.
 
 #include <math.h>
 #include <setjmp.h>

@@ -1,6 +1,6 @@
-// Padding beside odd sizes: what is beyond a layer's own weights and biases is zero after training
-// as before it, in parameters, moments and targets; and files, which have none of it, come back
-// byte by byte. On a GPU too where there is one.
+// Padding of odd sizes: beyond a layer's own weights and biases, parameters, moments and targets are
+// zero before and after training. Files contain no padding and survive a round trip byte by byte.
+// If there is a GPU, the tests run on it too.
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -22,12 +22,12 @@ enum { ROWS = 64, OBS = 17, ACT = 6, TASKS = 2, ENVS = 2 };
 
 // ------------------------------- what is padding -------------------------------------------------
 
-// where row i of a tensor's matrices begins
+// offset of row i of a tensor's matrices
 static int64_t row_at(const Padding *p, int64_t i) {
   return i / p->rows * p->stride + i % p->rows * p->ld;
 }
 
-// the tensors' own values as they are set to zero in a copy of an array: nothing may be left
+// Sets the tensors' own values to zero in a copy of an array; the rest, the padding, must be zero.
 static void check_zero(Ops *ops, const Param *tensors, int count, int replicas, const float *base,
                        const void *array, Type type, int64_t size, const char *what) {
   float *host = malloc(size * sizeof *host);
@@ -40,7 +40,7 @@ static void check_zero(Ops *ops, const Param *tensors, int count, int replicas, 
   for (int t = 0; t < count; t++) {
     const NetTensor *x = &tensors[t].tensor;
     int64_t at = tensors[t].at - base;
-    if (at < 0 || at >= size) continue;  // of another array
+    if (at < 0 || at >= size) continue;  // a tensor of another array
     for (int64_t i = 0; i < replicas * x->count / x->padding.cols; i++) {
       memset(host + at + row_at(&x->padding, i), 0, x->padding.cols * sizeof *host);
       own += x->padding.cols;
@@ -91,7 +91,7 @@ static void check_agent(const char *device, const char *algo) {
            "\"feat\": 8, \"b-hidden\": 16, \"seeds\": 2, \"z-pool\": 4, \"lr\": 1e-2}",
            device, algo);
   bfm_agent *a, *again;
-  if (bfm_agent_new(&a, OBS, ACT, options)) return;  // no such device here
+  if (bfm_agent_new(&a, OBS, ACT, options)) return;  // this machine has no such device
   float data[ROWS * (2 * OBS + ACT)];
   for (int i = 0; i < ROWS * (2 * OBS + ACT); i++) {
     data[i] = 2 * random_uniform(1, STREAM_USER, 0, i) - 1;
@@ -152,7 +152,8 @@ static void check_explorer(const char *device) {
            "\"replay\": 100, \"lr\": 1e-2}",
            device);
   bfm_explorer *e, *again;
-  if (bfm_explorer_new(&e, OBS, ACT, TASKS, ENVS, options)) return;  // no such device here
+  if (bfm_explorer_new(&e, OBS, ACT, TASKS, ENVS, options))
+    return;  // this machine has no such device
   float rows[TASKS * ENVS * ROW];
   for (uint64_t step = 0; step < 8; step++) {
     for (int i = 0; i < TASKS * ENVS * ROW; i++) {

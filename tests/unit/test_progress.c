@@ -1,5 +1,5 @@
-// The progress line's text: short forms of counts and times, rate of a resumed run, and silence
-// when nobody looks.
+// The text of the progress line: short forms of counts and times, the rate of a resumed run, and no
+// output if --quiet is given or stderr is no terminal.
 
 #include <math.h>
 #include <setjmp.h>

@@ -1,5 +1,5 @@
-// Pictures: something is drawn, and an error of MuJoCo's renderer is a sentence, not the end of the
-// process.
+// Pictures: something is drawn, and an error of MuJoCo's renderer becomes a status instead of the end
+// of the process.
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,7 +14,7 @@
 
 enum { SIDE = 32 };
 
-// asked by a sanitized build: OSMesa keeps some memory of its own
+// for sanitized builds: OSMesa never frees some of its memory
 __attribute__((visibility("default"))) const char *__lsan_default_suppressions(void);
 const char *__lsan_default_suppressions(void) { return "leak:libOSMesa\nleak:libEGL\n"; }
 
@@ -63,7 +63,7 @@ int main(void) {
       cmocka_unit_test_prestate(test_errors_of_mujoco, (void *)world),
       cmocka_unit_test_prestate(test_sizes, (void *)world),
   };
-  int failed = here ? cmocka_run_group_tests(tests, NULL, NULL) : 0;  // else: no OpenGL here
+  int failed = here ? cmocka_run_group_tests(tests, NULL, NULL) : 0;  // else there is no OpenGL
   world_release(world);
   return failed;
 }

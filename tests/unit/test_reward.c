@@ -1,5 +1,5 @@
-// The reward language against MuJoCo's own functions and plain C: every kind of name, every
-// function, the place of every error, the stage an expression needs, and rewards in bulk.
+// The reward language against MuJoCo's own functions and plain C: every kind of name, every function,
+// the place of every error, the stage that an expression needs, and rewards of many states.
 
 #include <math.h>
 #include <setjmp.h>
@@ -66,7 +66,7 @@ static void expect(const char *expression, double expected) {
   }
 }
 
-// base.part for each of the parts, against values in the same order
+// checks base.part for each of the parts against values in the same order
 static void expect_parts(const char *base, const char *parts, const mjtNum *values) {
   char list[128], name[128];
   snprintf(list, sizeof list, "%s", parts);
@@ -119,7 +119,7 @@ static void test_subtrees(void **state) {
     expect_parts(rows[i][0], "com.vx com.vy com.vz", data->subtree_linvel + 3 * id);
     expect_parts(rows[i][0], "angmom.x angmom.y angmom.z", data->subtree_angmom + 3 * id);
   }
-  // the robot is the torso: the lamp comes first but cannot move
+  // the robot is the torso, because the lamp comes first but cannot move
   int torso = mj_name2id(model, mjOBJ_BODY, "torso");
   expect_parts("", "com.x com.y com.z", data->subtree_com + 3 * torso);
   expect_parts("", "com.vx com.vy com.vz", data->subtree_linvel + 3 * torso);
@@ -268,7 +268,7 @@ static void test_tolerance(void **state) {
 
 // ---------------------------------- errors -------------------------------------------------------
 
-static void test_errors_point(void **state) {
+static void test_errors_state_their_place(void **state) {
   (void)state;
   static const struct {
     const char *expression;
@@ -366,12 +366,12 @@ static void test_limits(void **state) {
     assert_int_equal(reward_new(&reward, model, NULL, text), BFM_BAD_ARGUMENT);
   }
 
-  // vectors within vectors multiply: the limit is on what they are spelled out to
+  // nested vectors multiply: the limit is on the expanded text
   const char *nested = "sum(qvel*sum(qvel*sum(qvel*sum(qvel*sum(qvel*sum(qvel*sum(qvel)))))))";
   assert_int_equal(reward_new(&reward, model, NULL, nested), BFM_BAD_ARGUMENT);
   assert_non_null(strstr(bfm_error(), "are expanded"));
 
-  // … whether they are many or deep, and is the only one on the way
+  // … for many as well as for deep ones, and no other limit comes first
   int refused = 0;
   for (size_t at = 0; at + 10 < REWARD_MAX_LENGTH; at += 10) {
     memcpy(text + at, "sum(qvel)+", 10);
@@ -383,7 +383,7 @@ static void test_limits(void **state) {
   }
   assert_int_equal(refused, BFM_BAD_ARGUMENT);
 
-  // as long as it may be
+  // the greatest allowed length
   for (int i = 0; i < REWARD_MAX_LENGTH; i++) text[i] = i % 2 ? '+' : '1';
   text[REWARD_MAX_LENGTH - 1] = 0;
   assert_int_equal(reward_new(&reward, model, NULL, text), BFM_OK);
@@ -392,7 +392,7 @@ static void test_limits(void **state) {
   free(text);
 }
 
-// five hundred ways to be wrong: each right expression, broken in each of these ways
+// six hundred wrong expressions: each valid one, broken in each of these ways
 static void test_wrong_expressions(void **state) {
   (void)state;
   static const char *const right[] = {
@@ -434,7 +434,7 @@ static void test_wrong_expressions(void **state) {
       char text[256];
       snprintf(text, sizeof text, "%s%s%s", wrong[k].before, right[i], wrong[k].after);
       Reward *reward;
-      if (!reward_new(&reward, model, aliases, text)) fail_msg("'%s' is accepted", text);
+      if (!reward_new(&reward, model, aliases, text)) fail_msg("'%s' was accepted", text);
       assert_null(reward);
       assert_non_null(strstr(bfm_error(), "at character "));
     }
@@ -519,7 +519,7 @@ static void states_free(States s) {
   free(s.act);
 }
 
-// what bulk computes in part equals mj_forward without actuation
+// rewards_bulk, which computes only parts of a state, equals mj_forward without actuation
 static void test_bulk(void **state) {
   (void)state;
   static const char *const rows[] = {"torso.z",
@@ -588,7 +588,7 @@ static void test_bulk_refuses(void **state) {
                    BFM_BAD_ARGUMENT);
   assert_int_equal(rewards_bulk(model, NULL, "torso.z", 0, NULL, NULL, NULL, NULL, out), BFM_OK);
 
-  // some states without a finite value: 0 there
+  // states without a finite value get 0
   assert_int_equal(rewards_bulk(model, NULL, "sqrt(piston)", STATES, s.qpos, s.qvel, s.act, NULL,
                                 out),
                    BFM_OK);
@@ -611,11 +611,11 @@ typedef struct {
   int count;
 } Listed;
 
-// every name that is listed can be used
+// every listed name can be used
 static void each_name(void *context, const char *kind, const char *name, const char *help) {
   Quantity quantity;
   int status = quantity_find(&quantity, model, name);
-  if (strncmp(name, "swing", 5) && status) fail_msg("%s %s is listed and not found", kind, name);
+  if (strncmp(name, "swing", 5) && status) fail_msg("%s %s is listed but not found", kind, name);
   assert_true(help[0] != 0);
   ((Listed *)context)->count++;
 }
@@ -639,14 +639,22 @@ static void test_listing(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_frames),       cmocka_unit_test(test_subtrees),
-      cmocka_unit_test(test_joints),       cmocka_unit_test(test_sensors_and_actuators),
-      cmocka_unit_test(test_vectors),      cmocka_unit_test(test_aliases),
-      cmocka_unit_test(test_arithmetic),   cmocka_unit_test(test_tolerance),
-      cmocka_unit_test(test_errors_point), cmocka_unit_test(test_caret),
-      cmocka_unit_test(test_limits),       cmocka_unit_test(test_wrong_expressions),
-      cmocka_unit_test(test_not_finite),   cmocka_unit_test(test_stages),
-      cmocka_unit_test(test_bulk),         cmocka_unit_test(test_bulk_refuses),
+      cmocka_unit_test(test_frames),
+      cmocka_unit_test(test_subtrees),
+      cmocka_unit_test(test_joints),
+      cmocka_unit_test(test_sensors_and_actuators),
+      cmocka_unit_test(test_vectors),
+      cmocka_unit_test(test_aliases),
+      cmocka_unit_test(test_arithmetic),
+      cmocka_unit_test(test_tolerance),
+      cmocka_unit_test(test_errors_state_their_place),
+      cmocka_unit_test(test_caret),
+      cmocka_unit_test(test_limits),
+      cmocka_unit_test(test_wrong_expressions),
+      cmocka_unit_test(test_not_finite),
+      cmocka_unit_test(test_stages),
+      cmocka_unit_test(test_bulk),
+      cmocka_unit_test(test_bulk_refuses),
       cmocka_unit_test(test_listing),
   };
   return cmocka_run_group_tests_name("reward", tests, set_up, tear_down);

@@ -1,5 +1,5 @@
-// safetensors: what is written is read back bit by bit, every kind of damage is refused with a
-// sentence, and a write that fails leaves the previous file and nothing else.
+// safetensors: files survive a round trip bit by bit, every kind of damage is refused with an error
+// sentence, and a failed write leaves the previous file and nothing else.
 
 #include <dirent.h>
 #include <pthread.h>
@@ -31,7 +31,7 @@ static int setup(void **state) {
 static int teardown(void **state) {
   (void)state;
   unlink(path);
-  return rmdir(folder);  // fails when a temporary was left behind
+  return rmdir(folder);  // fails if a temporary file was left behind
 }
 
 static int files_in_folder(void) {
@@ -84,7 +84,7 @@ static void test_round_trip(void **state) {
   safetensors_close(file);
 }
 
-static void test_nothing_inside(void **state) {
+static void test_a_file_without_tensors(void **state) {
   (void)state;
   SafeTensors *file;
   assert_int_equal(safetensors_write(path, NULL, 0, NULL), BFM_OK);
@@ -94,7 +94,7 @@ static void test_nothing_inside(void **state) {
   safetensors_close(file);
 }
 
-// parse a header, padded as the writer does, with data_size zero bytes of data after it
+// parses a header, padded like the writer's, followed by data_size zero bytes of data
 static int parse(const char *header, size_t data_size) {
   size_t length = (strlen(header) + 7) / 8 * 8, size = 8 + length + data_size;
   unsigned char *bytes = calloc(1, size);
@@ -175,7 +175,7 @@ static void test_refusals(void **state) {
   assert_message("has 200 characters");
 }
 
-static void test_any_cut_is_refused(void **state) {
+static void test_every_truncation_is_refused(void **state) {
   (void)state;
   static const float weight[4] = {1, 2, 3, 4};
   const Tensor tensor = {"a", TENSOR_F32, 1, {4}, weight};
@@ -234,7 +234,7 @@ static void test_write_refusals(void **state) {
   assert_int_equal(safetensors_write("/dev/null", &good, 1, NULL), BFM_IO);
 }
 
-// a limit on the size of files stands for a full disk: the write fails half-way
+// simulates a full disk by a limit on the size of files: the write fails half-way
 static void test_failed_write_keeps_the_old_file(void **state) {
   (void)state;
   static float values[65536];
@@ -263,7 +263,7 @@ static void test_failed_write_keeps_the_old_file(void **state) {
   safetensors_close(file);
 }
 
-// a reader that has the old file open keeps it whole while a new one takes its name
+// a reader that has the old file open keeps its contents while a new file takes its name
 static void test_replace_while_open(void **state) {
   (void)state;
   float value = 1;
@@ -285,7 +285,7 @@ static void *write_empty(void *status) {
   return NULL;
 }
 
-// one begins before the other and ends after it
+// one writer begins before the other and ends after it
 static void test_two_threads_write_the_same_file(void **state) {
   (void)state;
   pthread_t thread;
@@ -308,9 +308,9 @@ static void test_two_threads_write_the_same_file(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_round_trip),
-      cmocka_unit_test(test_nothing_inside),
+      cmocka_unit_test(test_a_file_without_tensors),
       cmocka_unit_test(test_refusals),
-      cmocka_unit_test(test_any_cut_is_refused),
+      cmocka_unit_test(test_every_truncation_is_refused),
       cmocka_unit_test(test_open_refusals),
       cmocka_unit_test(test_write_refusals),
       cmocka_unit_test(test_failed_write_keeps_the_old_file),

@@ -1,5 +1,5 @@
-// Simulations: the same bits for any number of threads and environments, resets in the middle of
-// others, episodes that end, and failures that stay where they happen.
+// Simulations: bit-identical results for any number of threads and environments, resets of some
+// environments, ends of episodes, and failures that do not affect other environments.
 
 #include <math.h>
 #include <pthread.h>
@@ -47,7 +47,7 @@ static void step(bfm_env *env, int t) {
   assert_int_equal(bfm_env_step(env, actions), BFM_OK);
 }
 
-static void test_threads_and_counts_change_no_bit(void **state) {
+static void test_results_do_not_depend_on_threads_and_counts(void **state) {
   (void)state;
   for (int d = 0; d < DOMAINS; d++) {
     static const struct {
@@ -72,7 +72,7 @@ static void test_threads_and_counts_change_no_bit(void **state) {
   }
 }
 
-static void test_reset_in_the_middle_leaves_others(void **state) {
+static void test_a_reset_leaves_other_environments_unchanged(void **state) {
   (void)state;
   bfm_env *alone = env_new("walker", 3, 1), *mixed = env_new("walker", 3, 2);
   uint8_t second[3] = {0, 1, 0};
@@ -97,7 +97,7 @@ static void test_reset_in_the_middle_leaves_others(void **state) {
   bfm_env_free(mixed);
 }
 
-static void test_states_come_back(void **state) {
+static void test_set_states_can_be_read_back(void **state) {
   (void)state;
   for (int d = 0; d < DOMAINS; d++) {
     bfm_env *env = env_new(domains[d], 2, 2);
@@ -113,7 +113,7 @@ static void test_states_come_back(void **state) {
   }
 }
 
-static void test_time_ends_episodes(void **state) {
+static void test_the_time_limit_ends_episodes(void **state) {
   (void)state;
   bfm_env *env = env_new("point_mass", 2, 1);
   uint8_t ended[2], first[2] = {1, 0};
@@ -141,8 +141,8 @@ static void test_falling_terminates(void **state) {
   bfm_env_free(env);
 }
 
-// one simulation is sent off at an absurd speed: it ends alone, finite, and is counted
-static void test_divergence_stays_where_it_is(void **state) {
+// one simulation gets an absurd speed: only that one ends, with a finite state, and is counted
+static void test_divergence_of_one_simulation_leaves_the_others(void **state) {
   (void)state;
   static const char *const some[] = {"walker", "humanoid", "quadruped", "jaco", "hopper"};
   for (int d = 0; d < 5; d++) {
@@ -180,7 +180,7 @@ static void test_divergence_stays_where_it_is(void **state) {
   }
 }
 
-// forces are those of the last substep: read again later, they must be the same numbers
+// forces are those of the last substep; reading them again later gives the same numbers
 static void test_forces_can_be_read_after_a_step(void **state) {
   (void)state;
   bfm_env *env = env_new("quadruped", 2, 1);
@@ -194,8 +194,9 @@ static void test_forces_can_be_read_after_a_step(void **state) {
   bfm_env_free(env);
 }
 
-// a reward that was asked for is computed along with the next step: the same number as when not
-static void test_expected_rewards_are_the_same(void **state) {
+// A reward that was requested before is computed together with the next step, and must be the same
+// number as without that.
+static void test_rewards_computed_with_a_step_are_the_same(void **state) {
   (void)state;
   for (int d = 0; d < DOMAINS; d++) {
     bfm_env *often = env_new(domains[d], 3, 2), *once = env_new(domains[d], 3, 1);
@@ -209,7 +210,7 @@ static void test_expected_rewards_are_the_same(void **state) {
     assert_int_equal(bfm_env_reward(once, task, b), BFM_OK);
     assert_memory_equal(a, b, sizeof a);
 
-    // and no longer known after a reset
+    // a reset discards the rewards computed before
     uint8_t first[3] = {1, 0, 0};
     assert_int_equal(bfm_env_reset(often, first), BFM_OK);
     assert_int_equal(bfm_env_reset(once, first), BFM_OK);
@@ -303,7 +304,7 @@ static void test_worlds_after_fork(void **state) {
   pthread_t thread;
   pthread_create(&thread, NULL, acquire_and_release, &stop);
   for (int i = 0; i < 20; i++) {
-    pid_t child = fork();  // at any moment of the other thread
+    pid_t child = fork();  // while the other thread acquires and releases worlds
     if (!child) {
       const World *world = NULL;
       acquire(&world);
@@ -319,14 +320,14 @@ static void test_worlds_after_fork(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_threads_and_counts_change_no_bit),
-      cmocka_unit_test(test_reset_in_the_middle_leaves_others),
-      cmocka_unit_test(test_states_come_back),
-      cmocka_unit_test(test_time_ends_episodes),
+      cmocka_unit_test(test_results_do_not_depend_on_threads_and_counts),
+      cmocka_unit_test(test_a_reset_leaves_other_environments_unchanged),
+      cmocka_unit_test(test_set_states_can_be_read_back),
+      cmocka_unit_test(test_the_time_limit_ends_episodes),
       cmocka_unit_test(test_falling_terminates),
-      cmocka_unit_test(test_divergence_stays_where_it_is),
+      cmocka_unit_test(test_divergence_of_one_simulation_leaves_the_others),
       cmocka_unit_test(test_forces_can_be_read_after_a_step),
-      cmocka_unit_test(test_expected_rewards_are_the_same),
+      cmocka_unit_test(test_rewards_computed_with_a_step_are_the_same),
       cmocka_unit_test(test_bad_values_are_refused),
       cmocka_unit_test(test_parts_make_up_the_observation),
       cmocka_unit_test(test_many_expressions),

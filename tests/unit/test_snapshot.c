@@ -1,5 +1,5 @@
-// Going back: training from a restored snapshot has the bits of the run that came by, and a new
-// learning rate counts from the next step on. On a GPU too where there is one.
+// Snapshots: training from a restored snapshot is bit-identical to the first time, and a new learning
+// rate applies from the next step on. If there is a GPU, the tests run on it too.
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -43,9 +43,9 @@ static float *parameters(bfm_agent *agent) {
   return out;
 }
 
-static void check_going_back(const char *device, const char *algo) {
+static void check_restore(const char *device, const char *algo) {
   bfm_agent *agent = make_agent(device, algo);
-  if (!agent) return;  // no such device here
+  if (!agent) return;  // this machine has no such device
   Snapshot snapshot = {.memory = NULL};
   assert_int_equal(bfm_agent_train(agent, 6, NULL), BFM_OK);
   assert_int_equal(snapshot_take(&snapshot, agent), BFM_OK);
@@ -69,16 +69,16 @@ static void check_going_back(const char *device, const char *algo) {
   bfm_agent_free(agent);
 }
 
-static void test_going_back(void **state) {
+static void test_restoring_a_snapshot_is_bit_identical(void **state) {
   (void)state;
   static const char *const devices[] = {"cpu", "cuda"};
   static const char *const algos[] = {"fb", "fb-aware", "lap-aw"};
   for (int i = 0; i < 2; i++) {
-    for (int k = 0; k < 3; k++) check_going_back(devices[i], algos[k]);
+    for (int k = 0; k < 3; k++) check_restore(devices[i], algos[k]);
   }
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_going_back)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_restoring_a_snapshot_is_bit_identical)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
-// The streaming writer: rows come back as they were appended, a writer that dies leaves a sound
-// file, nothing is overwritten and no file has two writers.
+// The streaming writer: rows are read back as they were appended, a killed writer leaves a valid
+// file, no file is overwritten, and no file has two writers.
 
 #include <dirent.h>
 #include <setjmp.h>
@@ -71,8 +71,8 @@ static hid_t open_file(void) {
   return file;
 }
 
-// rows in the file, all of which must hold what append gave them. A kill in the midst of a flush
-// leaves tables of different lengths: the shortest counts
+// Returns the number of rows in the file, all of which must have the values of append. A kill during
+// a flush leaves tables of different lengths; then the shortest counts.
 static int64_t check(int64_t planned) {
   hid_t file = open_file();
   int64_t rows = INT64_MAX;
@@ -111,14 +111,14 @@ static void test_stream_and_resume(void **state) {
   for (int i = 0; i < 20; i++) assert_int_equal(append(writer, 1 + 49 * i), BFM_OK);
   assert_int_equal(check(10000), 0);
   assert_int_equal(writer_flush(writer), BFM_OK);
-  assert_int_equal(check(10000), 9330);  // while it is open
+  assert_int_equal(check(10000), 9330);  // while the writer has it open
   assert_int_equal(writer_resume(&second, path, tables, TABLE_COUNT, 10000), BFM_IO);
   assert_non_null(strstr(bfm_error(), "another process is writing"));
   assert_int_equal(append(writer, 671), BFM_BAD_ARGUMENT);
   assert_non_null(strstr(bfm_error(), "has room for 10000 rows, not for 10001"));
   assert_int_equal(writer_close(writer), BFM_OK);
 
-  // the same plan, a larger one, a smaller one, one that is too small
+  // the same number of planned rows, a larger one, a smaller one, one that is too small
   static const int64_t plans[] = {10000, 10000, 12000, 11000, 10};
   static const int rows[] = {500, 170, 900, 50, 0};
   for (int64_t i = 0, there = 9330; i < 5; i++) {
@@ -136,7 +136,7 @@ static void test_stream_and_resume(void **state) {
   H5Fclose(file);
 }
 
-// flushes as often as it can; every resume changes the plan, so that the file is rewritten
+// flushes as often as possible; every resume changes the planned rows, so the file is rewritten
 static void write_forever(int64_t planned, int report) {
   Writer *writer;
   int there = !access(path, F_OK);
@@ -151,8 +151,8 @@ static void write_forever(int64_t planned, int report) {
   _exit(status);
 }
 
-// every third is killed at its start, where files are made and rewritten
-static void test_killed_writers(void **state) {
+// every third writer is killed at its start, while it creates or rewrites the file
+static void test_killed_writers_leave_valid_files(void **state) {
   int64_t planned = 0, flushed = 0;
   for (int kills = 0; kills < 36; kills++) {
     int report[2];
@@ -206,8 +206,8 @@ static void test_refusals(void **state) {
   assert_int_equal(access(path, F_OK), -1);
 }
 
-// a disk that fills up, as a limit on the file's size that reaches into the last table
-static void test_full_disk(void **state) {
+// simulates a full disk by a limit on the file's size that lies within the last table
+static void test_a_full_disk_keeps_earlier_rows(void **state) {
   (void)state;
   Writer *writer;
   struct stat info;
@@ -227,8 +227,8 @@ static void test_full_disk(void **state) {
   assert_int_equal(check(1000), 500);
 }
 
-// a file of HDF5's newer formats, or in chunks, has its lengths and rows elsewhere
-static void test_files_of_others(void **state) {
+// files in newer HDF5 formats or with chunked tables store lengths and rows elsewhere
+static void test_files_that_cannot_grow_are_refused(void **state) {
   (void)state;
   for (int chunked = 0; chunked < 2; chunked++) {
     hid_t access = H5Pcreate(H5P_FILE_ACCESS), layout = H5Pcreate(H5P_DATASET_CREATE);
@@ -251,10 +251,10 @@ static void test_files_of_others(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup(test_stream_and_resume, fresh),
-      cmocka_unit_test_setup(test_killed_writers, fresh),
+      cmocka_unit_test_setup(test_killed_writers_leave_valid_files, fresh),
       cmocka_unit_test_setup(test_refusals, fresh),
-      cmocka_unit_test_setup(test_full_disk, fresh),
-      cmocka_unit_test_setup(test_files_of_others, fresh),
+      cmocka_unit_test_setup(test_a_full_disk_keeps_earlier_rows, fresh),
+      cmocka_unit_test_setup(test_files_that_cannot_grow_are_refused, fresh),
   };
   return cmocka_run_group_tests(tests, setup, teardown);
 }
