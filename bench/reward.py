@@ -1,7 +1,7 @@
-"""Rewards of 100,000 states: bfm.rewards beside dm_control, in the same run, taking turns.
+"""Rewards of 100,000 states: bfm.rewards and dm_control, in the same run, in alternation.
 
-dm_control is timed on a part of the states (its cost is per state) as a user would write it: set the
-state, forward, ask the task.
+dm_control is timed on a part of the states (its cost is per state), written as a user would: set the
+state, forward, get the task's reward.
 """
 import json
 import sys
@@ -17,7 +17,7 @@ TASKS = [("walker", "run"), ("humanoid", "run"), ("quadruped", "run"), ("cheetah
 
 
 def states(env, count):
-  """Around reached states: what a reward costs hardly depends on the state."""
+  """States near reached ones; the cost of a reward hardly depends on the state."""
   rng, rows = np.random.RandomState(0), []
   spec = env.action_spec()
   env.reset()

@@ -1,8 +1,8 @@
-"""Steps per second of the fb-aware training step: bfm beside PyTorch, on the CPU, in one run.
+"""Steps per second of the fb-aware training step: bfm and PyTorch, on the CPU, in one run.
 
-PyTorch computes the referee's step (tests/oracle/reference.py), as it stands and compiled, in f32
-and with bf16 autocast; bfm trains through its Python package. The contenders take turns, each turn
-a few steps, and the median turn counts, so that a busy machine slows all of them alike.
+PyTorch computes the step of tests/oracle/reference.py, eager and compiled, in f32 and with bf16
+autocast; bfm trains through its Python package. The contenders alternate, each for a few steps per
+turn, and the median turn counts, so that a busy machine slows all of them alike.
 """
 import argparse
 import json
@@ -20,14 +20,14 @@ PRECISIONS = ("f32", "bf16")
 
 
 def avoid_crashing_amx():
-  """Some virtual machines announce AMX and then trap on it: keep oneDNN off it there, for both."""
+  """Some virtual machines report AMX but trap on it: then keep oneDNN from using it, for both."""
   product = "import torch; a = torch.ones(64, 64, dtype=torch.bfloat16); a @ a"
   if subprocess.run([sys.executable, "-c", product], check=False).returncode == -signal.SIGILL:
     os.environ["ONEDNN_MAX_CPU_ISA"] = "AVX512_CORE_BF16"
 
 
 def torch_turn(options, precision, compiled):
-  """A function that makes one PyTorch step."""
+  """A function that computes one PyTorch step."""
   import reference
   import torch
   o = reference.Options(OBS, ACT, **options)
@@ -53,7 +53,7 @@ def torch_turn(options, precision, compiled):
 
 
 def bfm_turn(options, precision, threads):
-  """A function that makes one step of bfm, sampling included."""
+  """A function that computes one step of bfm, including sampling."""
   import bfm
   import numpy as np
   agent = bfm.Agent(OBS, ACT, device="cpu", precision=precision, threads=threads, **options)
@@ -64,7 +64,7 @@ def bfm_turn(options, precision, threads):
 
 
 def contenders(options, threads):
-  """{(who, precision): step}, without those that do not run here."""
+  """{(name, precision): step}, without those that fail on this machine."""
   makers = {(who, precision): make for precision in PRECISIONS for who, make in (
       ("pytorch", lambda p=precision: torch_turn(options, p, False)),
       ("pytorch compiled", lambda p=precision: torch_turn(options, p, True)),
@@ -76,8 +76,8 @@ def contenders(options, threads):
       step()
       step()
       result[key] = step
-    except Exception as error:  # torch.compile needs a compiler, old versions have none
-      print(f"{' '.join(key)} does not run here: {str(error).splitlines()[0]}", file=sys.stderr)
+    except Exception as error:  # torch.compile needs a compiler, and old versions lack it
+      print(f"{' '.join(key)} does not run on this machine: {str(error).splitlines()[0]}", file=sys.stderr)
   return result
 
 
@@ -87,7 +87,7 @@ def main():
   parser.add_argument("--preset", default="paper", choices=("paper", "small"))
   parser.add_argument("--threads", type=int, default=2)
   parser.add_argument("--turns", type=int, default=5)
-  parser.add_argument("--steps", type=int, default=3, help="of one turn")
+  parser.add_argument("--steps", type=int, default=3, help="steps per turn")
   parser.add_argument("--json", action="store_true")
   args = parser.parse_args()
 

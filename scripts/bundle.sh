@@ -1,7 +1,7 @@
 #!/bin/sh
-# Lay the program, the library, the CUDA plugin, the GPU tests and every library they need that a
-# bare Linux lacks in one folder, build/bundle, and pack it. The C and C++ runtimes and the driver's
-# and CUDA's libraries are the target's own: it must be no older than this machine.
+# Put the program, the library, the CUDA plugin, the GPU tests and every library that they need and a
+# bare Linux lacks into one folder, build/bundle, and pack it. The target machine must have its own
+# C and C++ runtimes, driver and CUDA libraries, none of them older than those of this machine.
 #   scripts/bundle.sh [build folder] [archive]
 set -eu
 
@@ -19,7 +19,7 @@ done
 strip --strip-debug "$out"/* 2>/dev/null || true  # lib is a folder
 cp -P "$build/libbfm.so" "$build/$(readlink "$build/libbfm.so")" "$out/"
 
-# paths of what the loader finds, less what every target has
+# paths of the libraries that the loader finds, without those that every target has
 runtime='c|m|dl|rt|pthread|resolv|stdc\+\+|gcc_s|cuda|cudart|cublas|cublasLt'
 needed() {
   ldd "$@" 2>/dev/null | awk '$2 == "=>" && $3 ~ /^\// {print $3}' | sort -u |
@@ -27,7 +27,7 @@ needed() {
 }
 needed "$out"/*.so $(find "$out" -maxdepth 1 -type f -perm -100 ! -name '*.so') |
   while read -r path; do cp -L "$path" "$out/lib/"; done
-# OpenGL without a window is looked for at run time: the dispatcher, to which a driver's own belongs
+# bfm loads EGL at run time: bundle the dispatcher, which finds the EGL of the target's driver
 for name in libEGL.so.1 libGLdispatch.so.0; do
   path=$(ldconfig -p | awk -v name=$name '$1 == name {print $NF; exit}')
   [ -z "$path" ] || cp -L "$path" "$out/lib/$name"
@@ -35,7 +35,7 @@ done
 [ ! -d .deps/models ] || cp -R .deps/models "$out/models"
 [ ! -d .deps/licenses ] || cp -R .deps/licenses "$out/licenses"
 
-# each program must find all of it in the bundle alone
+# each program must find all its libraries in the bundle
 for program in "$out"/bfm "$out"/libbfm.so; do
   missing=$(ldd "$program" | awk '/not found/ {print $1}')
   [ -z "$missing" ] || { echo "bundle: $program lacks $missing" >&2; exit 1; }
@@ -44,4 +44,4 @@ done
 tar -C "$build" -cf - bundle | xz -T0 -6 >"$archive"
 size=$(($(stat -c %s "$archive") / 1048576))
 echo "$archive: $size MiB, $(find "$out/lib" -type f | wc -l) libraries"
-[ "$size" -lt $limit ] || { echo "bundle: $size MiB are more than $limit" >&2; exit 1; }
+[ "$size" -lt $limit ] || { echo "bundle: the archive has $size MiB, more than the limit of $limit MiB" >&2; exit 1; }

@@ -1,9 +1,8 @@
 #!/usr/bin/env bash
-# What bfm is, in a minute on two cores: the walker that ships with it does what it is told, and
-# a point mass is trained from nothing and goes where it is told. "make demo" installs and builds
-# first.
-#   demo.sh [folder]   for its files; those of an earlier demo are replaced
-# Tests make it short: EPISODES, STEPS (of control), TRAIN (steps of training).
+# A demo of bfm in a minute on two cores: the shipped walker follows prompts, and a point mass is
+# trained from scratch and moves to goals. "make demo" installs and builds bfm first.
+#   demo.sh [folder]   the folder for its files; replaces those of an earlier demo
+# Tests shorten it by the variables EPISODES, STEPS (control steps) and TRAIN (training steps).
 set -Eeuo pipefail
 cd "$(dirname "$0")/.."
 
@@ -13,7 +12,7 @@ walker=models/walker.safetensors
 
 say() { if [ -t 1 ]; then printf '\n\033[1m%s\033[0m\n' "$*"; else printf '\n%s\n' "$*"; fi; }
 
-# a command as one would type it, then what it does
+# prints a command as a user would type it, then runs it
 show() {
   local word line='$'
   for word; do
@@ -23,13 +22,13 @@ show() {
   "$@"
 }
 
-trap 'echo "demo: the last command failed, so it ends here" >&2; exit 1' ERR
+trap 'echo "demo: the last command failed, so the demo stops" >&2; exit 1' ERR
 
-[ -x "$bfm" ] || { echo "demo: $bfm is not there; run \"make demo\"" >&2; exit 1; }
+[ -x "$bfm" ] || { echo "demo: there is no $bfm: run \"make demo\"" >&2; exit 1; }
 mkdir -p "$out"
 
-say "1. A walker, told what to do by rewards in words"
-# it was trained without rewards, on the motion of learners that stand, walk, run and spin
+say "1. A walker, prompted by rewards as text"
+# it was trained without rewards, on motion of agents that learned to stand, walk, run and spin
 head='tolerance(torso.zz, -inf, -0.9, 1)'
 kneel='upright * tolerance(height, 0.4, 0.5, 0.2)'
 strides='standing * (abs(left_hip - right_hip) > 1)'
@@ -48,12 +47,12 @@ show ffmpeg -loglevel error -y "${strips[@]}" -filter_complex vstack=3 "$out/wal
 say "3. A point mass: random motion, then training"
 rm -rf "$out/point_mass" "$out/point_mass.h5"
 show "$bfm" collect point_mass --hold 20 --steps 400k -o "$out/point_mass.h5"
-# B sees the position alone (0:2); a transition is 20 control steps of one action, gamma theirs
+# B sees only the position (0:2); one transition, and so gamma, is over 20 control steps of one action
 show "$bfm" train "$out/point_mass.h5" --goal 0:2 --stride 20 --gamma 0.95 --z-mix 1 --algo fb \
   --d 32 --hidden 64 --feat 64 --b-hidden 64 --batch 256 --lr 5e-4 --ortho 10 --device cpu \
   --threads 1 --steps "${TRAIN:-4000}" -o "$out/point_mass"
 
-say "4. Told where to go"
+say "4. The point mass moves to goals"
 PYTHONPATH=python show .venv/bin/python examples/goals.py "$out/point_mass/model.safetensors" \
   "${STEPS:-500}"
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Install what bfm needs and does not have, asking nothing; a second run finds nothing to do.
-# make runs it by itself.
+# Install the missing dependencies of bfm without questions; a second run changes nothing.
+# make runs this script by itself.
 #   deps.sh          libraries (apt), .venv for the tests, MuJoCo and the models under .deps/
-#   deps.sh oracle   .venv-oracle: PyTorch, dm_control, gymnasium and its robotics, to compare with
+#   deps.sh oracle   .venv-oracle: PyTorch, dm_control, gymnasium(-robotics), for comparisons
 #   deps.sh docs     .venv-docs: MkDocs, which builds the documentation site
 # Debian 12 and Ubuntu 24.04; apt needs root or sudo, the rest does not.
 set -euo pipefail
@@ -19,8 +19,8 @@ oracle_wheels=(mujoco==3.17.0 dm_control==1.0.50 gymnasium==1.4.0 gymnasium-robo
   safetensors pytest pytest-xdist)
 docs_wheels=(mkdocs==1.6.1 mkdocs-material==9.8.1 mkdocstrings==1.0.8 mkdocstrings-python==2.0.11
   pymdown-extensions==12.3)
-# the distribution's PyTorch: CPU only, a tenth of the wheel's size; with the reference BLAS it would be
-# a hundred times slower than with OpenBLAS
+# The distribution's PyTorch is CPU-only and has a tenth of the wheel's size. It needs OpenBLAS, because
+# it is a hundred times slower with the reference BLAS.
 torch_packages=(python3-torch libopenblas0-pthread)
 
 changed=0
@@ -29,7 +29,7 @@ die() { say "$*" >&2; exit 1; }
 
 installed() { [ "$(dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null)" = installed ]; }
 
-# with a packaged clang here, its runtime lets the tests fuzz
+# if clang is a package of the distribution, the fuzz tests need its runtime
 clang=$(clang -dumpversion 2>/dev/null | cut -d. -f1) || true
 if installed "clang-$clang"; then packages+=("libclang-rt-$clang-dev"); fi
 
@@ -39,7 +39,7 @@ as_root() {
   elif command -v sudo >/dev/null; then
     sudo "$@"
   else
-    die "become root or install sudo, then run this again (wanted: $*)"
+    die "cannot run \"$*\": become root or install sudo, then run this again"
   fi
 }
 
@@ -48,17 +48,17 @@ apt_install() {
   for package; do installed "$package" || missing+=("$package"); done
   [ ${#missing[@]} -gt 0 ] || return 0
   if ! command -v apt-get >/dev/null; then
-    say "this system has no apt; bfm needs what Debian calls ${missing[*]}" >&2
+    say "this system has no apt: install the equivalents of ${missing[*]}" >&2
     return 0
   fi
   say "installing ${missing[*]}"
   changed=1
-  as_root apt-get update -qq || say "the package lists are not fresh; going on with the old ones"
+  as_root apt-get update -qq || say "cannot update the package lists; continuing with the old ones"
   as_root env DEBIAN_FRONTEND=noninteractive \
     apt-get install -qq -y --no-install-recommends "${missing[@]}" >/dev/null
 }
 
-# venv FOLDER PYTHON FLAGS WHEEL…: made anew when it lacks a wheel that is asked for here
+# venv FOLDER PYTHON FLAGS WHEEL…: creates the environment, again if its arguments have changed
 venv() {
   local folder=$1 python=$2 flags=$3
   shift 3
@@ -66,10 +66,10 @@ venv() {
   if [ "$(cat "$folder/wanted" 2>/dev/null)" = "$wanted" ] && "$folder/bin/python" -c ''; then
     return 0
   fi
-  say "making $folder with $*"
+  say "creating $folder with $*"
   changed=1
   rm -rf "$folder"
-  # shellcheck disable=SC2086  # flags are words
+  # shellcheck disable=SC2086  # flags must be split into words
   "$python" -m venv $flags "$folder"
   "$folder/bin/python" -m pip install --quiet --disable-pip-version-check "$@"
   printf '%s\n' "$wanted" >"$folder/wanted"
@@ -82,10 +82,10 @@ base() {
   before=$(ls .deps/stamps 2>/dev/null || true)
   .venv/bin/python scripts/models.py
   [ "$(ls .deps/stamps)" = "$before" ] || { changed=1; say "MuJoCo and the models are under .deps"; }
-  touch .deps/ready  # the Makefile looks at it
+  touch .deps/ready  # for the Makefile
 }
 
-# Debian 12 has PyTorch 1.13, which knows numpy 1 alone
+# Debian 12 has PyTorch 1.13, which supports only numpy 1
 oracle() {
   if [ -n "$(apt-cache show "${torch_packages[@]}" 2>/dev/null)" ]; then
     apt_install "${torch_packages[@]}"
@@ -101,4 +101,4 @@ case ${1:-base} in
   docs) apt_install python3-venv && venv .venv-docs /usr/bin/python3 "" "${docs_wheels[@]}" ;;
   *) die "there is no \"$1\"; try: deps.sh [oracle|docs]" ;;
 esac
-[ "$changed" = 1 ] || say "nothing is missing"
+[ "$changed" = 1 ] || say "all dependencies are installed"

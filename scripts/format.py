@@ -3,8 +3,8 @@
 
 clang-format puts every designated initializer on its own line, which makes a call such as
 ops->gemm(ops, &(Gemm){.m = 1, .n = 2, …}) fifteen lines tall. After clang-format this script fills
-such lists up to the column limit again. A list whose last element is followed by a comma stays one
-element a line.
+such lists up to the column limit again. A list whose last element is followed by a comma keeps one
+element per line.
 
   format.py            rewrite the files that git tracks
   format.py --check    change nothing; list the files that would change and exit with 1
@@ -62,7 +62,7 @@ def pack(text):
             continue
         elements, end = gather(lines, i, column)
         if elements and elements[-1].endswith(",") and lines[end].lstrip().startswith("}"):
-            out.extend(lines[i:end])  # a trailing comma: one element a line
+            out.extend(lines[i:end])  # a trailing comma: one element per line
             i = end
             continue
         for element in elements:

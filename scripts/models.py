@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Lay MuJoCo's library, its headers and the models of the domains under .deps/.
+"""Put MuJoCo's library, its headers and the models of the domains under .deps/.
 
-Everything comes out of wheels, unpacked file by file: nothing is installed, nothing else is kept.
-A wheel that is not at hand (--wheels) is downloaded. Done once, a second run only checks.
+All files are extracted from wheels; nothing is installed, and the wheels are not kept. A wheel that
+is not in the folder --wheels is downloaded. A second run only checks that all files exist.
 """
 
 import argparse
@@ -15,7 +15,7 @@ import zipfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
-# requirement -> (pattern of files in its wheel, folder they go to, part of their path to drop)
+# requirement -> (pattern of files in its wheel, target folder, part of their path to remove)
 WHEELS = {
     "mujoco==3.17.0": [
         ("mujoco/include/mujoco/*.h", "include", "mujoco/include/"),
@@ -66,12 +66,12 @@ def download(requirement, folder):
 
 
 def unpack(wheel, rows, target):
-  """Write the wheel's files that the rows name; returns their paths below target."""
+  """Extracts the wheel's files that match the rows; returns their paths below target."""
   written = []
   with zipfile.ZipFile(wheel) as archive:
     names = [n for n in archive.namelist() if not n.endswith("/")]
     for pattern, folder, drop in rows:
-      # a * stays within its folder, except that kinova's meshes come along; ** does not
+      # * matches only within its folder, except for kinova's meshes; ** matches across folders
       found = [n for n in names if fnmatch.fnmatch(n, pattern)
                and (n.count("/") == pattern.count("/") or n.endswith(".stl") or pattern[0] == "*"
                     or "**" in pattern)]
@@ -86,7 +86,7 @@ def unpack(wheel, rows, target):
 
 
 def is_done(stamp, requirement, target):
-  """Whether an earlier run unpacked this requirement and its files are still there."""
+  """Whether an earlier run extracted this requirement and its files still exist."""
   if not stamp.exists():
     return False
   first, *files = stamp.read_text().splitlines()
@@ -95,7 +95,7 @@ def is_done(stamp, requirement, target):
 
 def main():
   parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-  parser.add_argument("--wheels", type=pathlib.Path, help="folder to look for wheels in first")
+  parser.add_argument("--wheels", type=pathlib.Path, help="folder to search for wheels first")
   parser.add_argument("--target", type=pathlib.Path, default=ROOT / ".deps")
   args = parser.parse_args()
 
@@ -107,7 +107,7 @@ def main():
       wheel = find_wheel(requirement, args.wheels) if args.wheels else None
       wheel = wheel or download(requirement, pathlib.Path(scratch))
       if wheel is None:
-        print(f"models.py: {requirement} cannot be had: the domain {OPTIONAL[requirement]} is left out")
+        print(f"models.py: cannot get {requirement}: continuing without the domain {OPTIONAL[requirement]}")
         continue
       files = unpack(wheel, rows, args.target)
     stamp.parent.mkdir(parents=True, exist_ok=True)

@@ -2,8 +2,8 @@
 """Prepare the pages of the documentation site: site.py FOLDER, then mkdocs builds from there.
 
 The site has the repository's Markdown pages under the same paths. A link to a source file leads to
-a page that shows it, a link to a folder to a page that lists it. reference/c.md is made of the
-comments in include/bfm.h."""
+a page that shows it, a link to a folder to a page that lists it. reference/c.md is generated from
+the comments in include/bfm.h."""
 import re
 import shutil
 import subprocess
@@ -34,7 +34,7 @@ STYLE = """\
 # ---------------------------------- pages of the repository -----------------------------------------
 
 def tracked():
-  """Files that git knows or would add, relative to the root."""
+  """Files that git tracks or would add, relative to the root."""
   listed = subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard"],
                           cwd=ROOT, check=True, capture_output=True, text=True).stdout
   return sorted(Path(line) for line in listed.splitlines() if (ROOT / line).is_file())
@@ -46,7 +46,7 @@ def is_shown(path):
 
 
 def site_target(page, target, wanted):
-  """A link of a page as the site has it; files and folders that it leads to are added to wanted."""
+  """The site's form of a link on a page. Adds the file or folder that it leads to to `wanted`."""
   path, _, anchor = target.partition("#")
   if not path or "://" in target or target.startswith("mailto:"):
     return target
@@ -62,8 +62,12 @@ def site_target(page, target, wanted):
 
 
 def convert(page, text, wanted):
+<<<<<<< HEAD
   """The text of a page with its links changed; indented code is left alone. In tables, ± and the
   numbers beside it stay on one line."""
+=======
+  """The text of a page with its links changed; indented code stays as it is."""
+>>>>>>> c135de6 (Write the comments and messages of scripts and benchmarks in plain English)
   def link(match):
     return f"]({site_target(page, match[1], wanted)})"
 
@@ -100,7 +104,7 @@ def source_page(path):
 
 
 def folder_page(folder, files):
-  """A table of the files directly in a folder, and of the folders below."""
+  """A page with a table of the files directly in a folder and of its subfolders."""
   here = [path for path in files if path.parent == folder]
   below = sorted({path.relative_to(folder).parts[0] for path in files
                   if folder in path.parents and path.parent != folder})
@@ -112,7 +116,7 @@ def folder_page(folder, files):
 
 
 def add_folders(wanted, files):
-  """With a folder come its files and the folders below."""
+  """Adds the files and subfolders of each wanted folder."""
   for folder in [path for path in wanted if (ROOT / path).is_dir()]:
     for path in files:
       if folder in path.parents and path.suffix != ".md":
@@ -122,7 +126,7 @@ def add_folders(wanted, files):
 # ---------------------------------- the C reference -------------------------------------------------
 
 def blocks(header):
-  """Paragraphs of the header: lists of lines between empty lines outside of braces."""
+  """The paragraphs of the header: lists of lines, split at empty lines outside of braces."""
   block, depth = [], 0
   for line in header.splitlines():
     if SKIPPED.match(line):
@@ -138,7 +142,7 @@ def blocks(header):
 
 
 def split_comment(block):
-  """A paragraph as pairs of comment and declarations."""
+  """Splits a paragraph into pairs of comment and declarations."""
   pairs, comment, code = [], [], []
   for line in block:
     if COMMENT.match(line):
@@ -191,7 +195,7 @@ def c_reference():
   return "\n".join(out)
 
 
-# ---------------------------------- all of it -------------------------------------------------------
+# ---------------------------------- writing the site ------------------------------------------------
 
 def write(path, text):
   path.parent.mkdir(parents=True, exist_ok=True)
