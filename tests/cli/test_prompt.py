@@ -219,7 +219,8 @@ def test_models_of_other_domains_or_without_states(model, tmp_path):
   path = tmp_path / "other.safetensors"
   save_file(tensors, path, metadata={**metadata, "env": "walker"})
   assert "walker" in refused("prompt", path, "--reward", "1")
-  assert "it is a training state" in refused("prompt", model.parent / "state.safetensors", "--reward", "1")
+  state = model.parent / "state.safetensors"
+  assert "it is a training state" in refused("prompt", state, "--reward", "1")
   assert "Is a directory" in refused("prompt", model, "--z", tmp_path)
   bare = {name: x for name, x in tensors.items() if not name.startswith("prompt.")}
   save_file(bare, path, metadata=metadata)

@@ -1,8 +1,8 @@
-"""What the committed results (agents.npz) were computed from: cases, parameters, transitions.
+"""The inputs of the committed results (agents.npz): cases, parameters, transitions.
 
-Everything is made from frozen random streams, so that only results are stored. Needs numpy alone.
-An update of a tensor is stored as its sketch: four sums with random signs, which are of the size of
-the update's norm and off by the norm of what it is off by.
+All inputs come from frozen random streams, so that only results are stored. Needs only numpy.
+An update of a tensor is stored as a sketch: four sums with random signs. Their size is about the
+norm of the update, and an error changes them by about the norm of the error.
 """
 from pathlib import Path
 from zlib import crc32
@@ -38,7 +38,7 @@ def stream(*key):
 
 
 def parameters(shapes):
-  """Values of tensors by name and shape, targets apart from their networks."""
+  """Values of tensors by name and shape; targets differ from their networks."""
   result = {}
   for name, shape in shapes.items():
     noise = stream("parameter", name).standard_normal(shape)
@@ -50,7 +50,7 @@ def parameters(shapes):
 
 
 def transitions(case, step):
-  """The batch of one step, as bfm.Agent.update takes it."""
+  """The batch of one step, as arguments of bfm.Agent.update."""
   o, rng = options(case), stream("batch", case, step)
   N, d = o["batch"], o["d"]
   groups = o.get("z_groups") or (1 if "blocks" in o else N)
@@ -66,7 +66,7 @@ def transitions(case, step):
 
 
 def probes(case):
-  """Rows to ask the networks, states and rewards to prompt with."""
+  """Inputs for the networks, and states and rewards for prompts."""
   rng = stream("probes", case)
   d = options(case)["d"]
   arrays = {"obs": rng.standard_normal((PROBES, OBS)), "act": rng.uniform(-1, 1, (PROBES, ACT)),

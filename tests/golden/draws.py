@@ -1,4 +1,4 @@
-"""core/rng.h's random numbers in Python: each is told by its seed, stream, step and index alone."""
+"""core/rng.h's random numbers in Python: functions of seed, stream, step and index."""
 import numpy as np
 
 BATCH, Z_NORMAL, Z_CHOICE, Z_STATE, NOISE_NEXT, NOISE_PI, ES = range(1, 8)  # streams

@@ -1,9 +1,9 @@
-"""The checkout's own bfm, whatever is installed."""
+"""Tests use the checkout's own bfm, whatever is installed."""
 import os
 import sys
 from pathlib import Path
 
-# tests run side by side, one a core: peers and bfm then do not fight for the cores
+# tests run in parallel, one per core, so each process uses one thread
 worker = os.environ.get("PYTEST_XDIST_WORKER")
 if worker:
   cores = sorted(os.sched_getaffinity(0))

@@ -1,6 +1,6 @@
-"""Write tests/golden/agents.npz: what the referee computes, in float64, for the golden cases.
+"""Writes tests/golden/agents.npz: the reference's results, in float64, for the golden cases.
 
-Run it when the algorithm, not the library, changes: python tests/oracle/make_golden.py
+Run it if the algorithm changes, not if the library does: python tests/oracle/make_golden.py
 """
 import sys
 from pathlib import Path
@@ -14,7 +14,7 @@ import reference
 
 
 def results(case):
-  """{what: array} of one case; losses and tensors in the order of their sorted names."""
+  """{name: array} of one case; losses and tensors in the order of their sorted names."""
   o = reference.Options(cases.OBS, cases.ACT, **cases.options(case))
   start = cases.parameters(reference.shapes(o))
   agent = reference.Agent(start, o, torch.float64)

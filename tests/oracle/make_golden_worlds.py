@@ -1,5 +1,5 @@
-"""Writes tests/golden/worlds.npz: what dm_control, and of the kitchen gymnasium-robotics, say of a few states
-and a short rollout of each domain, so that `make test` can compare without it.
+"""Writes tests/golden/worlds.npz: results of dm_control, and of gymnasium-robotics for the kitchen, for a few
+states and a short rollout of each domain, so that `make test` can compare without these packages.
 
 usage: PYTHONPATH=python python tests/oracle/make_golden_worlds.py
 """

@@ -1,9 +1,9 @@
-"""The referee: networks, training step and prompting of bfm's six algorithms in plain PyTorch.
+"""The reference: networks, training step and prompting of bfm's six algorithms in plain PyTorch.
 
-Written from the paper ("Finer Behavioral Foundation Models via Auto-Regressive Features and
-Advantage Weighting", Section 3 and Appendices A-C) and nothing else: autograd for the gradients,
-torch.optim.Adam for the updates, masks as zeros. Parameters are a dict of tensors under the names
-bfm gives them. Letters: N batch, I groups of equal z, d, K blocks, M members, [..] shapes.
+It is written only from the paper ("Finer Behavioral Foundation Models via Auto-Regressive Features
+and Advantage Weighting", Section 3 and Appendices A-C): autograd for the gradients, torch.optim.Adam
+for the updates, masks as zeros. Parameters are a dict of tensors with bfm's names.
+Letters: N batch, I groups of equal z, d, K blocks, M members, [..] shapes.
 """
 import math
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ class Options:
   blocks: int = 8
   batch: int = 1024
   preset: str = "paper"
-  hidden: int = 0  # 0: of the preset, as feat and b_hidden
+  hidden: int = 0  # 0: the preset's, also for feat and b_hidden
   feat: int = 0
   b_hidden: int = 0
   z_groups: int = 0  # 0: 1 for auto-regressive features, the batch otherwise
@@ -71,7 +71,7 @@ class Options:
 
 
 def goal_columns(goal, obs_dim):
-  """The observation's columns that B sees: "0:4,7" is 0 1 2 3 7, nothing is all of them."""
+  """The observation's columns that B sees: "0:4,7" is 0 1 2 3 7, "" is all of them."""
   columns = []
   for part in filter(None, goal.split(",")):
     first, colon, end = part.partition(":")
@@ -106,7 +106,7 @@ def mask(n_out, n_in, K, free=0, strict=False):
 
 
 def linear(p, name, x, mask=None):
-  """x [N, in] or [M, N, in] -> [N, out], or [M, N, out] where the weight is [M, out, in]."""
+  """x [N, in] or [M, N, in] -> [N, out], or [M, N, out] if the weight is [M, out, in]."""
   weight, bias = p[name + ".weight"], p[name + ".bias"]
   if mask is not None:
     weight = weight * mask.to(weight.dtype)
@@ -117,7 +117,7 @@ def linear(p, name, x, mask=None):
 
 
 def layer_norm(p, name, x, K=1):
-  """Layer norm of each of the K blocks by itself, then one gain and bias a unit."""
+  """Layer norm of each of the K blocks separately, then one gain and bias per unit."""
   weight, bias = p[name + ".weight"], p[name + ".bias"]
   x = torch.cat([nn.layer_norm(x[..., a:b], (b - a,)) for a, b in bounds(x.shape[-1], K)], -1)
   return x * weight.unsqueeze(-2) + bias.unsqueeze(-2)
@@ -136,12 +136,12 @@ def trunk(p, name, x, layers, norm=False):
 
 
 def project(z):
-  """z to norm sqrt(d)."""
+  """Scales z to norm sqrt(d)."""
   return nn.normalize(z, dim=-1) * math.sqrt(z.shape[-1])
 
 
 def residual_normalization(z, K):
-  """Block k becomes sqrt(d_1 + ... + d_k) z_k / |z_1..k|: what B may know of z's scale."""
+  """Block k becomes sqrt(d_1 + ... + d_k) z_k / |z_1..k|, so that B does not see the scale of z."""
   return torch.cat([z[:, a:b] * (math.sqrt(b) / z[:, :b].norm(dim=1, keepdim=True).clamp(min=1e-12))
                     for a, b in bounds(z.shape[1], K)], 1)
 
@@ -166,7 +166,7 @@ def net_pi(p, o, s, z):
 
 
 def net_B(p, o, s, z=None, name="B"):
-  """B(s, z), [N, d]; phi of the Laplacian algorithms. With one block z has no part in it."""
+  """B(s, z), [N, d]; phi of the Laplacian algorithms. With one block it does not depend on z."""
   K, h, d = o.K, o.b_hidden, o.d
   s = s[:, o.columns]
   if K == 1:
@@ -185,14 +185,14 @@ def net_B(p, o, s, z=None, name="B"):
 
 
 def net_U(p, o, s, z, name="U"):
-  """The state's side of mbar(s, z, s') = U(s, z) . V(s'), [N, r]."""
+  """The factor of s in mbar(s, z, s') = U(s, z) . V(s'), [N, r]."""
   z = project(z)
   x = torch.cat([pre(p, name + ".s", s), pre(p, name + ".sz", torch.cat([s, z], -1))], -1)
   return trunk(p, name, x, 3, o.f_norm)
 
 
 def net_V(p, o, s, name="V"):
-  """The future state's side of mbar, [N, r]."""
+  """The factor of the future state s' in mbar, [N, r]."""
   s = s[:, o.columns]
   return trunk(p, name, torch.cat([pre(p, name + ".s", s), pre(p, name + ".sz", s)], -1), 2)
 
@@ -236,14 +236,14 @@ def shapes(o):
     add_pre("V.s", goal, h, h)
     add_pre("V.sz", goal, h, h)
     add_trunk("V", 2 * h, h, 2, o.mbar)
-  # phi has no target: psi's is built from phi online
+  # phi has no target network: psi's targets use the online phi
   targets = {name.replace(".", "_target.", 1): shape for name, shape in result.items()
              if not name.startswith(("pi.", "phi."))}
   return {**result, **targets}
 
 
 def initial(o, seed=0):
-  """Orthogonal weights, zero biases, unit gains; targets equal to what they follow."""
+  """Orthogonal weights, zero biases, unit gains; targets equal their networks."""
   generator_state = torch.get_rng_state()
   torch.manual_seed(seed)
   p = {}
@@ -277,7 +277,7 @@ def over_members(values, how):
 
 
 def groups(x, I):
-  """[.., N, d] -> [.., I, J, d]: only pairs within a group meet."""
+  """[.., N, d] -> [.., I, J, d]: losses use only pairs within a group."""
   return x.reshape(*x.shape[:-2], I, x.shape[-2] // I, x.shape[-1])
 
 
@@ -304,7 +304,7 @@ def ortho_loss(B):
 
 
 def temperature(A, ess):
-  """The beta of softmax(A / beta) whose effective sample size is the share ess of the rows."""
+  """The beta for which softmax(A / beta) has an effective sample size of ess times the rows."""
   low, high = 1e-6, 1e6
   for _ in range(200):
     beta = math.sqrt(low * high)
@@ -326,7 +326,7 @@ def advantage_weights(A, o):
 
 
 def actor_loss(p, fixed, o, Q, s, a, z, noise):
-  """TD3 or advantage weighting. Q: F(s, a, z).z [M, N]; F's parameters are held fixed here."""
+  """TD3 or advantage weighting. Q: F(s, a, z).z [M, N]; F's parameters get no gradient."""
   mean = net_pi(p, o, s, z)
   a_pi = sample(mean, noise, o)
   if o.algo not in ADVANTAGE_WEIGHTED:
@@ -339,7 +339,7 @@ def actor_loss(p, fixed, o, Q, s, a, z, noise):
 
 
 def losses(p, o, s, a, s2, discount, z, noise_next, noise_pi):
-  """Every loss of one step at the same parameters; (what to minimize, {name: loss})."""
+  """All losses of one step at the same parameters: (their sum to minimize, {name: loss})."""
   fixed = {name: value.detach() for name, value in p.items()}
   z = project(z)
   gamma = o.gamma * discount
@@ -423,7 +423,7 @@ class Agent:
 
   @torch.no_grad()
   def encode(self, obs, weights):
-    """z = sum_n w_n B(s_n, z), block by block: no block asks for a later one."""
+    """z = sum_n w_n B(s_n, z), block by block, because no block depends on later ones."""
     obs, weights = self.tensor(obs), self.tensor(weights)
     z = torch.zeros(1, self.o.d, dtype=self.dtype)
     for a, b in bounds(self.o.d, self.o.K):

@@ -1,4 +1,4 @@
-"""The referee itself: its formulas against sums written out term by term."""
+"""The reference itself: its formulas against sums written out term by term."""
 import math
 
 import numpy as np
@@ -162,7 +162,7 @@ def test_blocks_are_contiguous_and_even():
     assert sum(sizes) == n and max(sizes) - min(sizes) <= 1
 
 
-def test_residual_normalization_keeps_the_direction_and_forgets_the_scale():
+def test_residual_normalization_keeps_only_the_direction():
   z = torch.randn(4, 12, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
   y = reference.residual_normalization(z, 3)
   assert torch.allclose(y, reference.residual_normalization(5 * z, 3))
@@ -171,7 +171,7 @@ def test_residual_normalization_keeps_the_direction_and_forgets_the_scale():
 
 
 @pytest.mark.parametrize("K", [1, 2, 4])
-def test_a_reward_prompt_is_the_fixed_point(K):
+def test_a_reward_prompt_is_a_fixed_point(K):
   agent = make("fb-aware", blocks=K)
   g = torch.Generator().manual_seed(5)
   s, r = torch.randn(200, OBS, generator=g), torch.randn(200, generator=g)

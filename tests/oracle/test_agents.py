@@ -1,9 +1,8 @@
-"""libbfm's agents against the referee: the same parameters, z and noise must give the same steps.
+"""libbfm's agents against the reference: the same parameters, z and noise must give the same steps.
 
-Losses agree to 1e-4 of their size, every parameter (targets too) to 1% of the size of its own
-update, but for what float32 itself loses (check_steps). Whole steps at paper sizes use a batch of
-1024 for fb-aware and fb, of 256 for the other four; options are tried one at a time on the small
-preset.
+Losses agree to 1e-4 of their size, every parameter and target to 1% of the size of its own update,
+except for float32's own errors (check_steps). Whole steps at paper sizes use a batch of 1024 for
+fb-aware and fb, of 256 for the other four; options are tested one at a time on the small preset.
 """
 import numpy as np
 import pytest
@@ -17,7 +16,7 @@ OBS, ACT = 24, 6
 
 
 def options(algo, **changes):
-  """Everything the formulas leave to a choice is said aloud, so that both sides read the same."""
+  """All options that change the formulas, explicitly, so that both sides use the same."""
   common = {"d": 64, "blocks": 8, "batch": 128, "preset": "small", "beta": 0.5, "clip": 2.0,
             "ortho": 1.0, "gamma": 0.98, "lr": 1e-4, "polyak": 0.01, "sigma": 0.2}
   if algo not in reference.AUTO_REGRESSIVE:
@@ -26,7 +25,7 @@ def options(algo, **changes):
 
 
 def pair(algo, obs_dim=OBS, act_dim=ACT, seed=1, **changes):
-  """bfm's agent and the referee in float64, at the same parameters."""
+  """bfm's agent and the reference in float64, at the same parameters."""
   chosen = options(algo, **changes)
   agent = bfm.Agent(obs_dim, act_dim, seed=seed, device="cpu", **chosen)
   o = reference.Options(obs_dim, act_dim, **chosen)
@@ -49,10 +48,10 @@ def transitions(o, rng, rows=None):
 
 
 def ten_steps(agents, truth, seed):
-  """For each agent {what: its distance from the truth} of every loss and every tensor.
+  """For each agent {name: its distance from the truth} of every loss and every tensor.
 
-  A loss's distance is in units of its largest size over the steps, as it may cross zero; a
-  tensor's in units of its update.
+  The distance of a loss is relative to its largest size over the steps, because it may cross zero;
+  the distance of a tensor is relative to its update.
   """
   start, rng = truth.tensors(), np.random.default_rng(seed)
   runs = [[] for _ in agents]
@@ -80,12 +79,12 @@ def ten_steps(agents, truth, seed):
 
 
 def check_steps(make, draws=3):
-  """Ten steps: losses within 1e-4, tensors within 1% of their updates, of the float64 referee.
+  """Ten steps: losses within 1e-4, tensors within 1% of their updates, of the float64 reference.
 
-  Where PyTorch's own float32 is not that close (a ReLU that tips over in one row flips the sign of
-  a small gradient, and Adam's first steps are signs), twice its distance is allowed: for a tensor,
-  that of the worst one of its network, below 10%. Which side tips over is luck, so a few draws of
-  transitions are tried; a wrong formula fails them all.
+  PyTorch's own float32 is not always that close: a ReLU that flips in one row changes the sign of a
+  small gradient, and Adam's first steps are signs. So twice PyTorch's distance is allowed too: for a
+  tensor, that of the worst tensor of its network, if below 10%. Which side flips is random, so a few
+  draws of transitions are tried; a wrong formula fails all of them.
   """
   for seed in range(draws):
     agent, truth = make()
@@ -166,7 +165,7 @@ def test_later_blocks_of_z_never_reach_earlier_blocks_of_B(d, K, preset):
     other[:, a:] = 10 * rng.standard_normal((37, d - a))
     changed = agent.B(obs, other)
     assert np.array_equal(B[:, :b], changed[:, :b]), f"block {i}"
-    assert i == K - 1 or not np.array_equal(B[:, b:], changed[:, b:]), f"block {i} hears nothing"
+    assert i == K - 1 or not np.array_equal(B[:, b:], changed[:, b:]), f"block {i} does not depend on z"
 
 
 # ---------------------------------- whole steps --------------------------------------------------
@@ -223,8 +222,8 @@ def test_ten_steps_at_other_dimensions(obs_dim, act_dim):
   check_steps(lambda: pair("fb-aware", obs_dim, act_dim))
 
 
-def test_targets_and_online_networks_apart():
-  """Ten steps from the start leave targets near their networks: here they are far apart."""
+def test_ten_steps_with_targets_far_from_the_networks():
+  """After ten steps from the start, targets are still near their networks; here they are far apart."""
   def make():
     agent, referee = pair("fb-aware")
     rng = np.random.default_rng(5)
@@ -237,8 +236,8 @@ def test_targets_and_online_networks_apart():
 
 
 @pytest.mark.parametrize("algo", ["fb-aware", "fb", "lap-aw"])
-def test_bf16_stays_by_f32(algo):
-  """bf16 belongs in the hidden layers: over 100 steps the losses stay within 2%."""
+def test_bf16_losses_stay_near_f32(algo):
+  """With bf16 in the hidden layers, the losses stay within 2% of f32's over 100 steps."""
   chosen = options(algo, batch=256, d=32)
   agents = [bfm.Agent(OBS, ACT, seed=1, precision=p, **chosen) for p in ("f32", "bf16")]
   o, rng = reference.Options(OBS, ACT, **chosen), np.random.default_rng(0)
@@ -273,15 +272,15 @@ def test_prompts(algo, changes):
   reward = (np.tanh(obs[:, 0]) + 0.5 * obs[:, 1] ** 2).astype(np.float32)
   assert close(agent.prompt(goal=obs[0]), referee.prompt_states(obs[:1]))
   assert close(agent.prompt(demo=obs[:77]), referee.prompt_states(obs[:77]), 1e-4)
-  tolerance = 1e-2 if referee.o.laplacian else 1e-4  # the Laplacian's divides by E[phi phi^T]
+  tolerance = 1e-2 if referee.o.laplacian else 1e-4  # the Laplacian algorithms divide by E[phi phi^T]
   assert close(agent.prompt(obs=obs, reward=reward), referee.prompt_reward(obs, reward), tolerance)
   assert close(agent.prompt(obs=obs, reward=reward, softmax=0.3),
                referee.prompt_reward(obs, reward, 0.3), tolerance)
 
 
 @pytest.mark.parametrize("K, d, rows", [(1, 32, 5000), (2, 32, 5000), (4, 50, 5000), (8, 64, 5000),
-                                        (4, 8, 140001)])  # more than the library keeps at once
-def test_a_reward_prompt_is_the_fixed_point(K, d, rows):
+                                        (4, 8, 140001)])  # more rows than the library processes at once
+def test_a_reward_prompt_is_a_fixed_point(K, d, rows):
   agent, _ = pair("fb-aware", blocks=K, d=d, b_hidden=128 if rows == 5000 else 16)
   obs = states(rows)
   reward = np.exp(-obs[:, 2] ** 2).astype(np.float32)
@@ -298,11 +297,11 @@ def test_a_goal_prompt_is_its_own_B(K):
   assert np.abs(agent.B(goal, z)[0] - z).max() <= 1e-5
 
 
-def test_two_levels_are_universal():
-  """A task encoding that no linear one fits, max(r_s, r_s+1), is learned by two blocks.
+def test_two_blocks_learn_a_nonlinear_task_encoding():
+  """Two blocks learn the task encoding max(r_s, r_s+1), which no linear encoding can represent.
 
-  Six states; the encoder is the reference's B, trained here, then put into bfm and asked through
-  bfm's prompt. One block can at best be the least-squares linear map.
+  There are six states. The encoder is the reference's B, trained here, then copied into bfm and
+  evaluated by bfm's prompt. One block can at best be the least-squares linear map.
   """
   S = 6
   encode_truth = lambda r: torch.maximum(r, r.roll(-1, 1))
@@ -358,7 +357,7 @@ def test_evaluation_based_sampling_finds_better_actions():
   assert value(many).mean() > value(agent.pi(obs, z)).mean()
 
 
-# ---------------------------------- files and bits -----------------------------------------------
+# ---------------------------------- files and bit-identity ---------------------------------------
 
 
 def same_bits(a, b):
@@ -395,7 +394,7 @@ def test_models_are_safetensors_both_ways(algo, tmp_path):
 
 
 @pytest.mark.parametrize("algo", ALGORITHMS)
-def test_one_and_two_threads_give_the_same_bits(algo):
+def test_one_and_two_threads_are_bit_identical(algo):
   agents = [with_data(bfm.Agent(OBS, ACT, seed=2, threads=n, **options(algo))) for n in (1, 2)]
   assert agents[0].train(5) == agents[1].train(5)
   assert same_bits(agents[0].tensors(), agents[1].tensors())
@@ -403,8 +402,8 @@ def test_one_and_two_threads_give_the_same_bits(algo):
 
 @pytest.mark.parametrize("algo, replicas", [("fb", 1), ("fb-aware", 1), ("lap-aw", 1),
                                             ("fb-aware", 2)])
-def test_a_resumed_run_gives_the_bits_of_one_that_never_stopped(algo, replicas, tmp_path):
-  """40 steps, stopped at 17: the pool of z is renewed every 32, so it has to be remembered."""
+def test_a_resumed_run_is_bit_identical(algo, replicas, tmp_path):
+  """40 steps, stopped at 17. The pool of z is renewed every 32 steps, so the state must contain it."""
   chosen = options(algo, d=16, blocks=4 if algo == "fb-aware" else 1, batch=32, seeds=replicas)
   straight = with_data(bfm.Agent(OBS, ACT, seed=2, **chosen))
   straight.train(17)
@@ -420,7 +419,7 @@ def test_a_resumed_run_gives_the_bits_of_one_that_never_stopped(algo, replicas, 
 
 
 @pytest.mark.parametrize("algo", ["fb-aware", "fb-aw", "lap"])
-def test_a_replica_is_the_same_alone_and_among_others(algo):
+def test_a_replica_alone_equals_the_same_among_others(algo):
   chosen = options(algo, batch=32, d=16)
   together = with_data(bfm.Agent(OBS, ACT, seed=4, seeds=3, **chosen))
   losses = together.train(5)

@@ -1,4 +1,4 @@
-"""Worlds against dm_control and Gymnasium: same states, same actions, same numbers."""
+"""Environments against dm_control and Gymnasium: same states, same actions, same numbers."""
 import functools
 import os
 import subprocess
@@ -32,7 +32,7 @@ def flat(observation):
 
 
 def observe(env):
-  """dm_control's observation of the present state, without a step."""
+  """dm_control's observation of the current state, without a step."""
   if hasattr(env, "_observation_updater"):
     env._observation_updater.reset(env._physics_proxy, env._random_state)
     return flat(env._observation_updater.get_observation())
@@ -53,18 +53,18 @@ def state(env):
 
 
 def random_actions(env, rng, count):
-  """Actions as bfm takes them and as dm_control does."""
+  """The same actions in the ranges of bfm and of dm_control."""
   spec = env.action_spec()
   if isinstance(env, suite.walker.control.Environment):
     actions = rng.uniform(spec.minimum, spec.maximum, (count, *spec.shape))
     return actions, actions
-  shares = rng.uniform(-1, 1, (count, *spec.shape))  # jaco's are scaled
+  shares = rng.uniform(-1, 1, (count, *spec.shape))  # jaco's actions are scaled
   return shares, spec.minimum + (shares + 1) / 2 * (spec.maximum - spec.minimum)
 
 
 @functools.cache
 def reached_states(domain, count=STATES):
-  """States that random actions reach, over several episodes."""
+  """States reached by random actions, over several episodes."""
   env, rng = oracle(domain), np.random.RandomState(1)
   states = []
   while len(states) < count:
@@ -90,7 +90,7 @@ def test_sizes(domain):
 
 @pytest.mark.parametrize("domain", DOMAINS)
 def test_parts_of_observations_have_dm_controls_names(domain, tmp_path):
-  """As bfm train --goal knows them."""
+  """These are the names that bfm train --goal accepts."""
   env, rng, first = bfm.Env(domain), np.random.RandomState(0), 0
   with h5py.File(tmp_path / "data.h5", "w") as file:
     file.attrs["env"] = domain
@@ -163,7 +163,7 @@ def test_initial_states(domain):
     if spread < 1e-6:
       assert abs(expected[0, k] - got[0, k]) < 1e-6
       continue
-    # differences of rounding are none: a coordinate that always is zero, nearly
+    # ignore rounding: a coordinate may be zero on one side and nearly zero on the other
     decimals = 6
     p = stats.ks_2samp(np.round(expected[:, k], decimals), np.round(got[:, k], decimals)).pvalue
     assert p > 1e-4, f"coordinate {k} of qpos, qvel, act: p = {p}"
@@ -176,8 +176,8 @@ GYM = {"halfcheetah": "HalfCheetah-v4", "hopper": "Hopper-v4", "walker2d": "Walk
 
 @pytest.mark.parametrize("domain", GYM)
 def test_gymnasium(domain):
-  """Observations, rewards, terminations of episodes; Gymnasium's v4 keeps v2's behaviour."""
-  sys.modules.setdefault("imageio", types.ModuleType("imageio"))  # only for its pictures
+  """Observations, rewards, terminations of episodes; Gymnasium's v4 behaves like v2."""
+  sys.modules.setdefault("imageio", types.ModuleType("imageio"))  # Gymnasium needs it only for pictures
   gymnasium = pytest.importorskip("gymnasium")
   reference = gymnasium.make(GYM[domain])
   env, rng = bfm.Env(domain, 1), np.random.RandomState(0)

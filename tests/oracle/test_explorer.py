@@ -1,8 +1,8 @@
 """libbfm's explorers against PyTorch in float64: the same parameters, batches and noise must give
-the same updates, and the ring must give the n-step returns that its episodes have.
+the same updates, and batches from the replay buffer must have the n-step returns of its episodes.
 
-Losses agree to 1e-4 of their size and every parameter, targets too, to 1% of the size of its own
-update over ten updates; twice what PyTorch's own float32 loses is allowed where that is more.
+Over ten updates, losses agree to 1e-4 of their size, and every parameter and target to 1% of the
+size of its own update, or to twice the error of PyTorch's own float32 if that is more.
 """
 import numpy as np
 import pytest
@@ -18,14 +18,14 @@ COMMON = {"hidden": 48, "batch": 64, "rnd_dim": 20, "device": "cpu", "seed": 3, 
 
 @pytest.fixture(autouse=True, scope="module")
 def one_thread():
-  """Networks this small are slower on many."""
+  """Networks this small are slower on several threads."""
   before = torch.get_num_threads()
   torch.set_num_threads(1)
   yield
   torch.set_num_threads(before)
 
 
-# ---------------------------------- the referee --------------------------------------------------
+# ---------------------------------- the reference ------------------------------------------------
 
 
 def linear(p, name, x):
@@ -65,7 +65,7 @@ def normalized(s, mean, var):
 
 
 class Running:
-  """Mean and variance of everything seen so far."""
+  """Mean and variance of all batches so far."""
 
   def __init__(self):
     self.seen = []
@@ -169,7 +169,7 @@ CASES = [{}, {"critics": 1}, {"delay": 1}, {"delay": 3}, {"noise_clip": 0.1}, {"
 
 @pytest.mark.parametrize("changes", CASES, ids=lambda c: ",".join(f"{k}={v}" for k, v in c.items()))
 def test_ten_updates(changes):
-  for seed in range(3):  # a relu that tips over in float32 is luck; a wrong formula fails them all
+  for seed in range(3):  # a ReLU may flip in float32 by chance; a wrong formula fails all seeds
     explorer, truth, float32 = explorer_and(**changes)
     rng = np.random.default_rng(seed)
     start = [referee.tensors() for referee in truth]
@@ -204,7 +204,7 @@ def test_ten_updates(changes):
   pytest.fail(f"too far in each of three draws: {far}")
 
 
-def test_policies_begin_near_zero_and_act_as_the_referee():
+def test_policies_start_near_zero_and_act_as_the_referee():
   explorer, truth, _ = explorer_and(tasks=2, envs=5)
   obs = np.random.default_rng(0).standard_normal((2, 5, OBS)).astype(np.float32)
   stats = np.stack([np.full(OBS, 0.3), np.geomspace(0.01, 4, OBS)])  # some are clipped
@@ -224,13 +224,13 @@ def test_policies_begin_near_zero_and_act_as_the_referee():
   np.testing.assert_allclose(first, 2 * drawn(uniform, 3) - 1, atol=1e-6)
 
 
-# ---------------------------------- the ring -----------------------------------------------------
+# ---------------------------------- the replay buffer --------------------------------------------
 
 T, E, SLOTS = 2, 3, 40
 
 
 def episodes(rng):
-  """SLOTS transitions of each environment, cut into episodes, some of which terminate."""
+  """SLOTS transitions per environment, split into episodes, some of which terminate."""
   obs = rng.standard_normal((SLOTS + 1, T, E, OBS)).astype(np.float32)
   rows = []
   for i in range(SLOTS):
@@ -244,8 +244,8 @@ def episodes(rng):
 
 @pytest.mark.parametrize("nstep", [1, 3])
 @pytest.mark.parametrize("replay", [E * 100, E * 11])
-def test_learning_from_the_ring_is_learning_from_its_returns(nstep, replay):
-  """What update() learns equals learn() on batches that are put together here."""
+def test_update_equals_learn_on_n_step_returns(nstep, replay):
+  """update() equals learn() on batches that are assembled here."""
   make = lambda: bfm.Explorer(OBS, ACT, tasks=T, envs=E, nstep=nstep, gamma=0.9, replay=replay,
                               **COMMON)
   rows, drawn, given = episodes(np.random.default_rng(1)), make(), make()

@@ -1,5 +1,5 @@
 """kitchen against gymnasium-robotics' FrankaKitchen-v1 without its noise: same states and actions, same
-numbers. Its observations are positions and velocities; D4RL's, and ours, are positions and a goal."""
+numbers. Its observations are positions and velocities; those of D4RL and bfm are positions and a goal."""
 import mujoco
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ D4RL = {"partial": ["microwave", "kettle", "light switch", "slide cabinet"],
         "mixed": ["microwave", "kettle", "bottom burner", "light switch"]}
 
 
-# the package's own way to the robot's joints compares types in a manner that newer MuJoCos refuse
+# the package's own function compares types in a way that newer versions of MuJoCo refuse
 franka_env.robot_get_obs = lambda model, data, names: (data.qpos[:9].copy(), data.qvel[:9].copy())
 
 
@@ -28,18 +28,18 @@ def make(tasks, **options):
 
 
 def put_state(reference, qpos, qvel):
-  """Without actuation, as bfm sets states: the solver then starts from the same accelerations."""
+  """Sets a state without actuation, like bfm, so that the solver starts from the same accelerations."""
   reference.reset(seed=0)
   flags = reference.model.opt.disableflags
   reference.model.opt.disableflags = flags | mujoco.mjtDisableBit.mjDSBL_ACTUATION
   reference.data.qacc_warmstart[:] = 0
   reference.robot_env.set_state(qpos, qvel)
   reference.model.opt.disableflags = flags
-  reference.robot_env._get_obs()  # where the next targets start from
+  reference.robot_env._get_obs()  # the next targets start from this observation
 
 
 def busy_states(reference, count, seed):
-  """The arm near its start, objects anywhere on their way to the goals and beyond, some moving there."""
+  """States with the arm near its start and objects anywhere between start and goal, some moving."""
   rng, start = np.random.RandomState(seed), reference.robot_env.init_qpos
   qpos, qvel = np.tile(start, (count, 1)), np.zeros((count, reference.model.nv))
   qpos[:, :7] += rng.uniform(-0.1, 0.1, (count, 7))
@@ -47,7 +47,7 @@ def busy_states(reference, count, seed):
     share = rng.choice([0, 0.3, 0.6, 1], (count, 1)) * rng.uniform(0.9, 1.1, (count, 1))
     way = kitchen_env.OBS_ELEMENT_GOALS[name] - start[columns]
     qpos[:, columns] += share * way
-    if name != "kettle":  # its velocities have other columns
+    if name != "kettle":  # whose velocities have other columns
       qvel[:, columns] = way * rng.choice([0, 2], (count, 1))
   return qpos, qvel
 
@@ -57,7 +57,7 @@ def observation(reference):
 
 
 def completed(reference, qpos):
-  """Which of the objects are where they should be, [states, objects]."""
+  """Which objects are in their places, [states, objects]."""
   done = np.zeros((len(qpos), len(OBJECTS)))
   for i, row in enumerate(qpos):
     achieved = {name: row[kitchen_env.OBS_ELEMENT_INDICES[name]] for name in OBJECTS}
@@ -67,7 +67,7 @@ def completed(reference, qpos):
 
 
 def golden(count, steps):
-  """What make_golden_worlds.py keeps."""
+  """The results for make_golden_worlds.py."""
   reference, rng = make(list(OBJECTS)), np.random.RandomState(5)
   qpos, qvel = busy_states(reference, count, seed=4)
   actions, rollout = rng.uniform(-1, 1, (steps, 9)), []

@@ -36,7 +36,7 @@ def put_state(physics, qpos, qvel, act):
 
 @functools.cache
 def states(domain, count):
-  """Reached states, with velocities and activations of all sizes."""
+  """States reached by random actions, with velocities and activations of all sizes."""
   env, rng = oracle(domain), np.random.RandomState(0)
   spec, rows = env.action_spec(), []
   while len(rows) < count:
@@ -56,7 +56,7 @@ def env_of(domain, count):
 
 
 def values(domain, expression, *rows):
-  """As bfm.rewards, on an environment that is there already: quick for many expressions."""
+  """Like bfm.rewards, but with an existing environment, which is faster for many expressions."""
   env = env_of(domain, len(rows[0]))
   env.set_state(*rows)
   return env.reward(expression)
@@ -93,7 +93,7 @@ def test_tolerance_defaults():
 # ---------------------------------- names --------------------------------------------------------
 
 def named_quantities(physics):
-  """{name: value} of the present state, by dm_control's names and MuJoCo's functions."""
+  """{name: value} of the current state, by dm_control's names and MuJoCo's functions."""
   model, data = physics.model.ptr, physics.data.ptr
   mujoco.mj_subtreeVel(model, data)
   values = {}
@@ -153,13 +153,13 @@ def test_names(domain):
     expected.append(named_quantities(physics))
 
   def check(name, got):
-    # the solver of contacts is iterative: forces agree less closely
+    # forces agree less closely, because the contact solver is iterative
     loose = 1e-6 if any(word in name for word in ("force", "torque", "accel")) else 1e-12
     np.testing.assert_allclose(got, [x[name] for x in expected], loose, loose, err_msg=name)
 
   for name in expected[0]:
     check(name, values(domain, name, *rows))
-  # in bulk, where only what a name needs is computed
+  # bfm.rewards computes only what a name needs
   for name in random.Random(0).sample(sorted(expected[0]), 30):
     check(name, bfm.rewards(domain, name, *rows))
 

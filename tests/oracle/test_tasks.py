@@ -1,4 +1,4 @@
-"""Rewards of the tasks: dm_control's own where it has them, formulas written out here where not."""
+"""Rewards of the tasks against dm_control if it has the task, else against formulas written here."""
 import functools
 from pathlib import Path
 
@@ -54,7 +54,7 @@ def test_rewards_of_reached_states(domain, task):
 
 @pytest.mark.parametrize("domain,task", SUITE_TASKS)
 def test_rewards_of_steps(domain, task):
-  """Rewards of 100 steps, which see the last action."""
+  """Rewards of 100 steps, which depend on the last action."""
   qpos, qvel, act = (x[:1] for x in reached_states(domain))
   reference, env = oracle(domain, task), bfm.Env(domain, 1)
   env.set_state(qpos, qvel, act)
@@ -143,7 +143,7 @@ KNOWN = {"walker": "run", "cheetah": "run", "quadruped": "walk", "humanoid": "ru
 @pytest.mark.parametrize("domain,task", FORMULAS)
 def test_formulas(domain, task):
   qpos, qvel, act = (x.copy() for x in reached_states(domain))
-  if domain == "humanoid":  # random actions leave it on the floor, where most rewards are zero
+  if domain == "humanoid":  # after random actions it lies on the floor, where most rewards are zero
     qpos[::2, 2] += 1
     qvel[::3, :2] *= 5
   physics = oracle(domain, KNOWN[domain]).physics
@@ -153,7 +153,7 @@ def test_formulas(domain, task):
       physics.data.qpos[:], physics.data.qvel[:] = qpos[i], qvel[i]
       if physics.model.na:
         physics.data.act[:] = act[i]
-    # dm_control computes momenta of subtrees only when asked
+    # dm_control computes momenta of subtrees only on request
     mujoco.mj_subtreeVel(physics.model.ptr, physics.data.ptr)
     expected.append(FORMULAS[domain, task](physics))
   got = bfm.rewards(domain, task, qpos, qvel, act)
@@ -183,8 +183,8 @@ def test_rewards_are_between_0_and_1(domain):
 
 
 @pytest.mark.parametrize("task", ["stand", "run"])
-def test_a_model_earns_in_dm_control_what_bfm_says(task):
-  """bfm eval's sums, by the shipped walker in dm_control's own environment."""
+def test_returns_of_bfm_eval_equal_dm_controls(task):
+  """The returns that bfm eval prints equal those of the shipped walker in dm_control."""
   folder, steps = Path(__file__).resolve().parents[2] / "models", 50
   model = bfm.load(folder / "walker.safetensors", device="cpu", threads=1)
   found = model.evaluate([task], episodes=2, steps=steps, seed=5)[task]

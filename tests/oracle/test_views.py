@@ -1,4 +1,4 @@
-"""bfm.Env as users of Gymnasium and of dm_control know environments."""
+"""bfm.Env through the interfaces of Gymnasium and dm_control."""
 import dm_env
 import gymnasium
 import numpy as np
@@ -23,7 +23,7 @@ def test_a_gymnasium_vector_environment():
   assert ended
 
 
-def test_the_end_of_time_truncates_and_the_next_step_resets():
+def test_the_time_limit_truncates_and_the_next_step_resets():
   env = bfm.Env("point_mass", 2).vector("easy")
   env.reset(seed=0)
   action = np.zeros((2, 2))
@@ -48,13 +48,13 @@ def test_spaces_and_specs():
 
 
 @pytest.mark.parametrize("domain, task", [("walker", "run"), ("point_mass", "easy")])
-def test_a_dm_environment_steps_as_dm_controls(domain, task):
+def test_a_dm_environment_steps_as_in_dm_control(domain, task):
   env = bfm.Env(domain, seed=1)
   ours, theirs = env.dm_env(task), suite.load(domain, task, task_kwargs={"random": 0})
   assert isinstance(ours, dm_env.Environment)
   assert isinstance(ours.action_spec(), specs.BoundedArray)
   assert ours.action_spec().shape == theirs.action_spec().shape
-  assert ours.step(None).first()  # the first step of all resets, whatever the action
+  assert ours.step(None).first()  # the very first step resets, whatever the action
   theirs.reset()
   data = theirs.physics.data
   env.set_state(data.qpos[None], data.qvel[None])

@@ -1,4 +1,4 @@
-"""bfm.Agent against committed results of the PyTorch referee, and its manners; without PyTorch."""
+"""bfm.Agent against committed results of the PyTorch reference, and its interface. Needs no PyTorch."""
 import json
 import subprocess
 import sys
@@ -75,10 +75,10 @@ def test_golden_steps_networks_and_prompts(case):
     close(found, GOLDEN[f"{case}/{name}"], 1e-3)
 
 
-# ---------------------------------- the contract -------------------------------------------------
+# ---------------------------------- the interface ------------------------------------------------
 
 
-def test_an_agent_says_what_it_is():
+def test_properties_of_an_agent():
   agent = make(seed=7, z_mix=0.25, clip=float("inf"), precision="f32")
   assert (agent.obs_dim, agent.act_dim, agent.d, agent.batch) == (OBS, ACT, 8, 16)
   assert (agent.members, agent.replicas, agent.step) == (2, 1, 0)
@@ -86,7 +86,7 @@ def test_an_agent_says_what_it_is():
   assert float(agent.options["clip"]) == np.inf
 
 
-def test_what_is_not_said_is_as_in_the_paper():
+def test_defaults_are_those_of_the_paper():
   said = {"d": 64, "blocks": 8, "batch": 1024, "hidden": 1024, "feat": 512, "b-hidden": 256,
           "gamma": 0.98, "lr": 1e-4, "polyak": 0.01, "ortho": 1, "target": "mean",
           "ensemble": "parallel", "members": 2, "b-norm": True, "f-norm": False, "pi-norm": False,
@@ -108,7 +108,7 @@ def test_tensors_are_copies_and_can_be_set():
   assert np.array_equal(agent.tensors()["pi.trunk.4.bias"], tensors["pi.trunk.4.bias"])
 
 
-def test_losses_are_floats_or_one_a_replica():
+def test_losses_are_floats_or_one_per_replica():
   agent = make()
   losses = agent.update(**batch(agent))
   assert set(losses) == {"fb", "ortho", "actor"}
@@ -120,7 +120,7 @@ def test_losses_are_floats_or_one_a_replica():
   assert set(make(algo="lap", blocks=1).update(**batch(agent))) == {"psi", "lap", "ortho", "actor"}
 
 
-def test_what_is_not_given_is_drawn_from_the_seed():
+def test_missing_arguments_are_drawn_from_the_seed():
   runs = [make(seed=seed) for seed in (1, 1, 2)]
   for agent in runs:
     agent.set_tensors(runs[0].tensors())
@@ -129,7 +129,7 @@ def test_what_is_not_given_is_drawn_from_the_seed():
 
 
 @pytest.mark.parametrize("d, blocks", [(1, 1), (3, 1), (4, 2), (8, 4), (15, 7), (16, 8), (64, 8)])
-def test_no_block_has_one_feature_unless_asked_for(d, blocks):
+def test_default_blocks_have_more_than_one_feature(d, blocks):
   assert make(d=d, blocks=0).options["blocks"] == blocks
   assert make(d=d, blocks=0, algo="fb").options["blocks"] == 1
 
@@ -139,8 +139,8 @@ def test_no_block_has_one_feature_unless_asked_for(d, blocks):
     {"algo": "lap-aw"}, {"algo": "fb", "z_mix": 1, "d": 9}, {"z_pool": 3},
     {"algo": "fb-are", "z_groups": 2, "z_pool": 3},
     {"z_groups": 4, "z_pool": 2, "b_norm": "off", "goal": "0,3"}, {"blocks": 1, "z_groups": 8}])
-def test_batches_and_z_are_drawn_as_the_keys_say(options):
-  """Steps on data are updates on rows, z and noise that a generator in Python has drawn."""
+def test_batches_and_z_are_drawn_with_the_documented_keys(options):
+  """Training on data equals updates on rows, z and noise drawn by a generator in Python."""
   seed, rows = 7, 100
   one_block = options.get("algo") in ("fb", "fb-aw", "lap", "lap-aw")
   trained, given = (make(seed=seed, **({"blocks": 1} if one_block else {}), **options)
@@ -181,8 +181,8 @@ def test_batches_and_z_are_drawn_as_the_keys_say(options):
 
 
 @pytest.mark.parametrize("share", [0, 0.5, 1])
-def test_z_is_gaussian_or_B_of_a_state(share, tmp_path):
-  """Block by block and of norm sqrt(d); lr=0 keeps the B that has made them."""
+def test_z_is_gaussian_or_B_of_a_random_state(share, tmp_path):
+  """Each block is normalized; z has norm sqrt(d). With lr=0, B stays the one that z came from."""
   agent = make(z_mix=share, z_pool=2048, lr=0, blocks=2)
   rng = np.random.default_rng(0)
   obs = rng.standard_normal((3, OBS))
@@ -199,8 +199,8 @@ def test_z_is_gaussian_or_B_of_a_state(share, tmp_path):
     np.testing.assert_allclose(np.cov(pool.T), np.eye(8), atol=0.1)
 
 
-def test_signs_have_no_gradient():
-  """A block of one feature that is scaled to norm 1: rounding is nothing to learn from."""
+def test_blocks_of_one_feature_have_no_gradient():
+  """A block of one feature, scaled to norm 1, is only a sign; its gradient would be rounding errors."""
   for norm in ("on", "off"):
     agent = with_data(make(blocks=8, b_norm=norm))
     start = agent.tensors()
@@ -210,7 +210,7 @@ def test_signs_have_no_gradient():
     assert bool(moved) == (norm == "off"), moved
 
 
-def test_z_can_be_drawn_after_it_was_given():
+def test_updates_can_draw_z_after_updates_with_given_z():
   agent = make(z_pool=4)
   for step in range(6):
     agent.update(**batch(agent, step), z=np.ones((16, 8)) if step == 0 else None)
@@ -238,8 +238,8 @@ def test_one_observation_and_one_z():
 
 @pytest.mark.parametrize("options", [{}, {"members": 3, "sigma": 0.5}, {"ensemble": "shared"},
                                      {"algo": "lap", "blocks": 1, "members": 1}])
-def test_the_best_of_sampled_actions(options):
-  """The one with the largest mean F.z of normals around pi; more than go through at once."""
+def test_evaluation_based_sampling_takes_the_best_action(options):
+  """The action with the largest mean F.z among normals around pi; more rows than fit into one pass."""
   agent, rows, samples, seed, step = make(**options), 300, 16, 11, 5
   rng = np.random.default_rng(0)
   obs, z = rng.standard_normal((rows, OBS)), 3 * rng.standard_normal((rows, 8))
@@ -250,7 +250,7 @@ def test_the_best_of_sampled_actions(options):
   np.testing.assert_allclose(agent.act(obs, z, es=samples, seed=seed, step=step), best, atol=1e-5)
 
 
-def test_train_save_load_and_go_on(tmp_path):
+def test_train_save_load_and_continue(tmp_path):
   agent = with_data(make())
   agent.train(3)
   agent.save(tmp_path / "model.safetensors")
@@ -265,7 +265,7 @@ def test_train_save_load_and_go_on(tmp_path):
 
 
 @pytest.mark.parametrize("size", [8, 24, 32])
-def test_another_batch_has_one_z_a_transition_too(size, tmp_path):
+def test_a_loaded_agent_with_another_batch_has_one_z_per_transition(size, tmp_path):
   make(algo="fb", blocks=1).save(tmp_path / "one.safetensors")
   assert bfm.load(tmp_path / "one.safetensors", batch=size).options["z-groups"] == size
   make(algo="fb", blocks=1, z_groups=4).save(tmp_path / "four.safetensors")
@@ -275,7 +275,7 @@ def test_another_batch_has_one_z_a_transition_too(size, tmp_path):
 
 
 @pytest.mark.parametrize("algo", ["fb", "fb-aware"])
-def test_what_began_as_a_model_goes_on_from_its_state(algo, tmp_path):
+def test_training_that_began_from_a_model_resumes_from_its_state(algo, tmp_path):
   model, state = tmp_path / "model.safetensors", tmp_path / "state.safetensors"
   agent = with_data(make(algo=algo, blocks=1, z_pool=4))
   agent.train(5)
@@ -291,7 +291,7 @@ def test_what_began_as_a_model_goes_on_from_its_state(algo, tmp_path):
     assert file.metadata()["step"] == "12"
 
 
-# ---------------------------------- refusals -----------------------------------------------------
+# ---------------------------------- errors -------------------------------------------------------
 
 
 @pytest.mark.parametrize("options, words", [
@@ -304,7 +304,7 @@ def test_bad_options(options, words):
     make(**options)
 
 
-def test_errors_are_value_errors_where_the_caller_is_wrong():
+def test_argument_errors_are_value_errors():
   with pytest.raises(ValueError):
     make(beta=-1)
   with pytest.raises(ValueError, match="obs"):
@@ -354,7 +354,7 @@ def test_numbers_that_are_not_finite_are_refused(name):
 def test_actions_beyond_their_range_are_refused(seeds, place):
   agent = make(seeds=seeds)
   bad = batch(agent, lead=() if seeds == 1 else (seeds,))
-  bad["act"][..., 3, 1] = 1.0005  # as others' clipping leaves it
+  bad["act"][..., 3, 1] = 1.0005  # other programs' clipping may exceed 1 by this
   agent.update(**bad)
   bad["act"][(-1, 3, 1) if seeds > 1 else (3, 1)] = -1.5
   before = agent.tensors()
@@ -367,8 +367,8 @@ def test_actions_beyond_their_range_are_refused(seeds, place):
   assert all(np.array_equal(before[name], x) for name, x in agent.tensors().items())
 
 
-def test_what_is_missing_is_told(tmp_path, monkeypatch):
-  """As a C program may forget it."""
+def test_missing_arguments_are_named(tmp_path, monkeypatch):
+  """Calls the C functions directly, without arguments that a C program may forget."""
   monkeypatch.chdir(tmp_path)
   agent = make()
   some = np.zeros((1, 8), np.float32).ctypes.data
@@ -381,7 +381,7 @@ def test_what_is_missing_is_told(tmp_path, monkeypatch):
   assert not list(tmp_path.iterdir())
 
 
-def test_any_number_of_rows_may_follow_any_other():
+def test_calls_with_any_numbers_of_rows_may_alternate():
   agent = make(threads=1)
   obs, z = np.random.default_rng(0).standard_normal((400, OBS)), np.ones(8)
   first = [agent.pi(obs[:2], z), agent.B(obs[:2], z)]
@@ -404,7 +404,7 @@ def test_auto_regressive_features_need_z():
     lambda a, n: a.evaluate("run", seed=n << 32), lambda a, n: a.evaluate("run", es=n),
     lambda a, n: bfm.Env("walker", num_envs=n), lambda a, n: bfm.Env("walker").reset(seed=-1),
     lambda a, n: bfm.Explorer(OBS, ACT, envs=n), lambda a, n: a.train(1.5)])
-def test_integers_that_c_does_not_have_are_refused(call):
+def test_integers_beyond_the_range_of_c_are_refused(call):
   with pytest.raises(bfm.ArgumentError, match="is not an integer from"):
     call(with_data(make()), 2**32 + 1)
 
@@ -413,14 +413,14 @@ def test_integers_that_c_does_not_have_are_refused(call):
     ('Agent(5, 2, preset="small", device="cpu")', "other.step"),
     ('Explorer(5, 2, hidden=16, device="cpu")', "other.tensors()"),
     ('Env("walker")', "other.step(other.action_low[None])")])
-def test_a_copy_shares_what_it_was_copied_from(made, use):
-  """In a process of its own, as memory that is freed twice ends it."""
+def test_copies_share_their_handle(made, use):
+  """In a process of its own, because freeing memory twice would end the process."""
   lines = ["import bfm, copy", f"one = bfm.{made}", "other = copy.copy(one)", "del one", use,
            "del other"]
   subprocess.run([sys.executable, "-c", "\n".join(lines)], check=True)
 
 
-def test_numbers_of_numpy_are_numbers(tmp_path):
+def test_numpy_scalars_are_accepted(tmp_path):
   agent = with_data(make())
   agent.export(tmp_path / "model", half=np.True_)
   explorer = bfm.Explorer(OBS, ACT, hidden=16)
@@ -436,7 +436,7 @@ def test_training_needs_data_and_steps():
     with_data(make()).train(-1)
 
 
-def test_no_step_has_no_losses():
+def test_training_for_zero_steps_returns_no_losses():
   agent = with_data(make())
   assert all(np.isnan(x) for x in agent.train(0).values()) and agent.step == 0
 
@@ -446,7 +446,7 @@ def test_replicas_are_counted_from_zero():
     make(seeds=2).tensors(replica=2)
 
 
-def test_files_that_cannot_be_trusted(tmp_path):
+def test_damaged_files_are_refused(tmp_path):
   with pytest.raises(bfm.Error, match="nowhere"):
     bfm.load(tmp_path / "nowhere.safetensors")
   path = tmp_path / "model.safetensors"
@@ -462,7 +462,7 @@ def test_files_that_cannot_be_trusted(tmp_path):
 
 @pytest.mark.parametrize("name", ["obs_dim", "act_dim"])
 @pytest.mark.parametrize("size", ["0", "5000"])
-def test_a_file_is_to_blame_for_its_impossible_sizes(name, size, tmp_path):
+def test_impossible_sizes_in_a_file_are_bad_file_errors(name, size, tmp_path):
   path = tmp_path / "file.safetensors"
   for made, load in ((make(), bfm.load), (bfm.Explorer(OBS, ACT, hidden=16), bfm.Explorer.load)):
     made.save(path)
@@ -474,7 +474,7 @@ def test_a_file_is_to_blame_for_its_impossible_sizes(name, size, tmp_path):
     assert error.value.status == 3  # BFM_BAD_FILE
 
 
-def test_tensors_of_no_network_are_for_others(tmp_path):
+def test_tensors_of_no_network_are_ignored(tmp_path):
   agent, path = make(), tmp_path / "model.safetensors"
   agent.save(path)
   with safe_open(path, "np") as file:
@@ -487,7 +487,7 @@ def test_tensors_of_no_network_are_for_others(tmp_path):
     bfm.load(path)
 
 
-def test_parameters_that_are_no_numbers_are_not_saved(tmp_path):
+def test_parameters_with_nan_are_not_saved(tmp_path):
   agent = make()
   path = tmp_path / "model.safetensors"
   agent.save(path)
@@ -505,7 +505,7 @@ def test_parameters_that_are_no_numbers_are_not_saved(tmp_path):
 @pytest.mark.parametrize("option, value, was", [
     ("blocks", 2, 4), ("goal", "4,3,2,1,0", ""), ("f-norm", "on", "off"), ("pi-norm", "on", "off"),
     ("b-norm", "off", "on")])
-def test_a_loaded_agent_keeps_what_its_parameters_mean(option, value, was, tmp_path):
+def test_options_that_change_the_parameters_are_refused_when_loading(option, value, was, tmp_path):
   agent = make()
   agent.save(tmp_path / "model.safetensors")
   agent.save_state(tmp_path / "state.safetensors")
@@ -514,7 +514,7 @@ def test_a_loaded_agent_keeps_what_its_parameters_mean(option, value, was, tmp_p
       bfm.load(tmp_path / f"{name}.safetensors", **{option.replace("-", "_"): value})
 
 
-def test_a_loaded_agent_takes_0_for_the_default_it_was_made_with(tmp_path):
+def test_option_0_means_the_saved_value_when_loading(tmp_path):
   path = tmp_path / "state.safetensors"
   make(blocks=0, z_groups=0).save_state(path)
   assert bfm.load(path, blocks=0, z_groups=0).options["blocks"] == 4
@@ -524,7 +524,7 @@ def test_a_loaded_agent_takes_0_for_the_default_it_was_made_with(tmp_path):
 
 
 @pytest.mark.parametrize("options", [{"blocks": 9}, {"z-groups": 3}, {"algo": "fb"}])
-def test_a_file_is_to_blame_for_options_that_do_not_fit(options, tmp_path):
+def test_bad_options_in_a_file_are_bad_file_errors(options, tmp_path):
   path = tmp_path / "model.safetensors"
   make().save(path)
   with safe_open(path, "np") as file:
@@ -536,7 +536,7 @@ def test_a_file_is_to_blame_for_options_that_do_not_fit(options, tmp_path):
   assert error.value.status == 3  # BFM_BAD_FILE
 
 
-def test_a_loaded_agent_loses_no_layer(tmp_path):
+def test_options_that_remove_a_layer_are_refused_when_loading(tmp_path):
   path = tmp_path / "model.safetensors"
   make(f_norm="on").save(path)
   with pytest.raises(bfm.ArgumentError, match="has f-norm on, which cannot change to off"):

@@ -56,7 +56,7 @@ def test_seeds_and_threads():
   assert (first.obs()[0] != first.obs()[1]).any()
 
 
-def test_what_is_true_is_reset():
+def test_reset_takes_a_mask_of_environments():
   env = bfm.Env("walker", 4)
   before = env.obs()
   changed = (env.reset(which=[256, 0.5, 0, False]) != before).any(1)
@@ -74,7 +74,7 @@ def test_a_seed_repeats_episodes():
     env.reset()
 
 
-def test_rewards_of_stored_states_are_those_of_the_environment():
+def test_rewards_of_stored_states_equal_those_of_the_environment():
   env = bfm.Env("walker", num_envs=50)
   qpos, qvel, _ = env.state()
   env.set_state(qpos, qvel)
@@ -116,7 +116,7 @@ def test_partial_reset():
   assert (before[1] != after[1]).any()
 
 
-def test_a_child_of_fork_lets_go_of_what_its_parent_made():
+def test_a_child_of_fork_does_not_free_its_parents_objects():
   env = bfm.Env("point_mass", num_envs=4, threads=2)
   agent = bfm.Agent(4, 2, algo="fb", d=8, preset="small", batch=8, device="cpu", threads=2)
   child = os.fork()
@@ -128,7 +128,7 @@ def test_a_child_of_fork_lets_go_of_what_its_parent_made():
   assert env.step(np.zeros((4, 2))).shape == (4, 4) and agent.d == 8
 
 
-def test_views_say_what_they_need(monkeypatch):
+def test_views_name_missing_packages(monkeypatch):
   env = bfm.Env("hopper", 2)
   for name in ("gymnasium", "dm_env", "dm_env.specs"):
     monkeypatch.setitem(sys.modules, name, None)
@@ -144,7 +144,7 @@ def test_pictures(tmp_path):
   try:
     pictures("cheetah", qpos, tmp_path / "strip.png", columns=2, width=64, height=48)
   except bfm.Error as error:
-    pytest.skip(str(error))  # no OSMesa here
+    pytest.skip(str(error))  # OSMesa is not installed
   data = (tmp_path / "strip.png").read_bytes()
   assert data[:8] == b"\x89PNG\r\n\x1a\n"
   assert (int.from_bytes(data[16:20], "big"), int.from_bytes(data[20:24], "big")) == (128, 96)

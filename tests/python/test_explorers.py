@@ -1,4 +1,4 @@
-"""bfm.Explorer from Python: shapes, files, errors; what it computes is tested in tests/oracle."""
+"""bfm.Explorer from Python: shapes, files, errors; tests/oracle checks its numbers."""
 import json
 
 import numpy as np
@@ -23,7 +23,7 @@ def rows(seed):
 
 
 @pytest.mark.parametrize("algo", ["td3", "rnd"])
-def test_explorers_act_learn_and_are_kept_in_files(algo, tmp_path):
+def test_explorers_act_learn_save_and_load(algo, tmp_path):
   explorer = make(algo=algo)
   for i in range(5):
     explorer.add(**rows(i))
@@ -48,28 +48,28 @@ def test_explorers_act_learn_and_are_kept_in_files(algo, tmp_path):
     policy.update()
 
 
-def test_rnd_is_urlbs(tmp_path):
+def test_rnd_has_the_architecture_of_urlb(tmp_path):
   path = tmp_path / "policy.safetensors"
   bfm.Explorer(OBS, ACT, algo="rnd", device="cpu").save(path)
   with safe_open(path, "np") as file:
     options = json.loads(file.metadata()["config"])
-  said = {"lr": 1e-4, "hidden": 1024, "rnd-dim": 512, "batch": 1024, "nstep": 3, "gamma": 0.99,
+  urlb = {"lr": 1e-4, "hidden": 1024, "rnd-dim": 512, "batch": 1024, "nstep": 3, "gamma": 0.99,
           "tau": 0.01, "critics": 2, "delay": 1, "sigma": 0.2, "target-sigma": 0.2,
           "noise-clip": 0.3}
-  assert {name: options[name] for name in said} == said
+  assert {name: options[name] for name in urlb} == urlb
 
 
 @pytest.mark.parametrize("choice", ["off", "on"])
-def test_states_that_do_not_say_what_is_normalized_are_what_their_tensors_say(choice, tmp_path):
+def test_normalization_of_old_states_follows_their_tensors(choice, tmp_path):
   explorer, path = make(obs_norm=choice, policy_norm=choice), tmp_path / "state.safetensors"
   explorer.add(**rows(0))
   explorer.update(2)
   explorer.save_state(path)
   content = path.read_bytes()
   for option in ("obs-norm", "policy-norm"):
-    said = rf'\"{option}\":\"{choice}\",'.encode()
-    assert said in content
-    content = content.replace(said, b" " * len(said))
+    entry = rf'\"{option}\":\"{choice}\",'.encode()
+    assert entry in content
+    content = content.replace(entry, b" " * len(entry))
   path.write_bytes(content)
   again = bfm.Explorer.load(path, device="cpu")
   assert ("input.stats" in again.tensors()) == (choice == "on")
@@ -77,7 +77,7 @@ def test_states_that_do_not_say_what_is_normalized_are_what_their_tensors_say(ch
   np.testing.assert_array_equal(again.act(obs), explorer.act(obs))
 
 
-def test_tensors_are_set_by_name():
+def test_tensors_can_be_set_by_name():
   explorer = make()
   tensors = explorer.tensors(1)
   assert tensors["Q.sa.in.weight"].shape == (2, 16, OBS + ACT)

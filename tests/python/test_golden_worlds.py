@@ -1,5 +1,5 @@
-"""Worlds against results of their originals that are committed: observations, rewards and a short rollout.
-tests/oracle compares many more, live; tests/oracle/make_golden_worlds.py makes the file."""
+"""Environments against committed results of their originals: observations, rewards, a short rollout.
+tests/oracle compares many more, live; tests/oracle/make_golden_worlds.py writes the file."""
 import os
 from pathlib import Path
 
@@ -10,7 +10,7 @@ import bfm
 
 GOLDEN = np.load(Path(__file__).parents[1] / "golden" / "worlds.npz")
 MODELS = Path(os.environ.get("BFM_MODELS") or Path(__file__).parents[2] / ".deps" / "models")
-FILES = [name for name in GOLDEN.files  # the kitchen need not be installed
+FILES = [name for name in GOLDEN.files  # the kitchen might not be installed
          if not name.startswith("kitchen/") or (MODELS / "kitchen").exists()]
 DOMAINS = sorted({name.split("/")[0] for name in FILES})
 REWARDS = [tuple(name.split("/reward/")) for name in FILES if "/reward/" in name]

@@ -1,4 +1,4 @@
-"""Metrics of a step against what numpy makes of the networks, asked just before it."""
+"""Metrics of a step against numpy, computed from the networks' outputs just before the step."""
 import numpy as np
 import pytest
 
@@ -19,14 +19,14 @@ def transitions(rng, groups):
 @pytest.mark.parametrize("algo, changes", [
     ("fb", {}), ("fb-aw", {"weights": "wis"}), ("fb-are", {"blocks": 3, "z_groups": 4}),
     ("fb-aware", {"blocks": 4}), ("lap", {}), ("lap-aw", {"f_norm": "on"})])
-def test_metrics_are_of_the_networks_before_the_step(algo, changes):
+def test_metrics_describe_the_networks_before_the_step(algo, changes):
   agent = bfm.Agent(OBS, ACT, algo=algo, d=D, batch=N, hidden=24, feat=12, b_hidden=16, seed=3,
                     lr=1e-2, polyak=0.5, device="cpu", **changes)
   with pytest.raises(bfm.Error, match="no metrics before a training step"):
     agent.metrics()
   rng = np.random.default_rng(0)
   groups = changes.get("z_groups", 1 if "blocks" in changes else N)
-  for _ in range(3):  # targets and networks come apart
+  for _ in range(3):  # so that targets and networks differ
     agent.update(**transitions(rng, groups))
   x = transitions(rng, groups)
   a, z = (x[name].astype(np.float64) for name in ("act", "z"))
@@ -35,7 +35,7 @@ def test_metrics_are_of_the_networks_before_the_step(algo, changes):
   B = agent.B(x["next_obs"], x["z"]).astype(np.float64)
   tensors = agent.tensors()
   name = "psi" if algo.startswith("lap") else "F"
-  target = bfm.Agent(OBS, ACT, **agent.options)  # with the targets in the networks' place
+  target = bfm.Agent(OBS, ACT, **agent.options)  # has the targets in place of the networks
   target.set_tensors({key: tensors[key.replace(name + ".", name + "_target.")]
                       if key.startswith(name + ".") else value for key, value in tensors.items()})
   F_target = target.F(x["next_obs"], agent.pi(x["next_obs"], x["z"]), x["z"]).astype(np.float64)
@@ -51,7 +51,7 @@ def test_metrics_are_of_the_networks_before_the_step(algo, changes):
     rename = {"F": "psi", "B": "phi"}
     expected = {".".join([rename.get(part, part) for part in key.split(".")]): value
                 for key, value in expected.items()}
-    expected["psi.norm"] = expected.pop("psi")  # psi is a loss
+    expected["psi.norm"] = expected.pop("psi")  # the loss is called psi
   else:
     M = np.abs(np.einsum("mjd,kd->mjk", F, B))
     same = np.repeat(np.arange(groups), N // groups)
@@ -66,12 +66,12 @@ def test_metrics_are_of_the_networks_before_the_step(algo, changes):
       w /= w.sum()
     expected.update({"adv": A.mean(), "adv.std": A.std(), "ess": 1 / (N * (w ** 2).sum())})
   assert found.keys() == expected.keys()
-  assert not found.keys() & agent.update(**x).keys()  # both stand in one line of a log
+  assert not found.keys() & agent.update(**x).keys()  # both are keys of the same line of a log
   for key in expected:
     assert found[key] == pytest.approx(expected[key], rel=1e-4, abs=1e-5), key
 
 
-def test_metrics_of_replicas_come_side_by_side():
+def test_metrics_of_replicas_are_arrays():
   rng = np.random.default_rng(1)
   data = [rng.standard_normal((100, OBS)), rng.uniform(-1, 1, (100, ACT)),
           rng.standard_normal((100, OBS))]

@@ -1,4 +1,4 @@
-"""A model that carries prompt states: told in words what to do, evaluated, made smaller."""
+"""A model with prompt states: prompts by rewards and goals as text, evaluation, export."""
 import json
 import os
 import shutil
@@ -15,7 +15,7 @@ DOMAIN = "point_mass"
 
 
 def states(domain=DOMAIN, rows=60, seed=0):
-  """Observations and states that random actions led to."""
+  """Observations and states reached by random actions."""
   env = bfm.Env(domain, rows, seed=seed)
   rng = np.random.default_rng(seed)
   for _ in range(10):
@@ -37,7 +37,7 @@ def make(domain=DOMAIN, **options):
 
 
 @pytest.mark.parametrize("domain", [DOMAIN, "walker", "quadruped"])
-def test_words_are_rewards_of_the_prompt_states(domain):
+def test_reward_prompts_use_the_prompt_states(domain):
   agent = make(domain)
   obs, qpos, qvel, act = states(domain)
   task = bfm.Env(domain).tasks[0]
@@ -70,7 +70,7 @@ def test_rewards_of_stored_states_to_1e_6(tmp_path):
       agent.export(tmp_path / "m.safetensors", half=half)
       expected = agent.prompt(reward=bfm.rewards(domain, task, qpos, qvel, act), obs=obs)
       found = bfm.load(tmp_path / "m.safetensors", device="cpu").prompt(task=task)
-      tolerance = 0.1 if half else 1e-6  # half: the parameters are other ones
+      tolerance = 0.1 if half else 1e-6  # half changes the parameters
       np.testing.assert_allclose(found, expected, atol=tolerance * np.abs(expected).max())
 
 
@@ -85,10 +85,10 @@ def test_goals_and_demonstrations():
   assert agent.prompt(demo=obs).shape == (8,)
 
 
-def test_kept_prompts_are_for_one_model(tmp_path):
+def test_saved_prompts_belong_to_one_model(tmp_path):
   agent, kept = make(), tmp_path / "z.json"
   z = agent.prompt(task="easy")
-  kept.write_text(json.dumps({"z": z.tolist()}))  # of nobody
+  kept.write_text(json.dumps({"z": z.tolist()}))  # no fingerprint
   assert np.array_equal(agent.prompt(z=kept), z)
   agent.save(tmp_path / "model.safetensors")
   bfm_program = os.environ.get("BFM", Path(__file__).resolve().parents[2] / "build" / "bfm")
@@ -99,7 +99,7 @@ def test_kept_prompts_are_for_one_model(tmp_path):
     make(seed=1).prompt(z=kept)
 
 
-def test_evaluate_is_what_acting_by_hand_earns():
+def test_evaluate_equals_episodes_by_hand():
   agent, steps = make(), 12
   found = agent.evaluate(["easy", "x"], episodes=5, steps=steps, seed=7)
   for task in ("easy", "x"):
@@ -123,7 +123,7 @@ def test_evaluate_replicas_given_z_and_terminations():
   hopper.set_prompt("hopper")
   z = np.ones((1, 8))
   short, long = (hopper.evaluate(["run"], episodes=3, steps=n, z=z)["run"] for n in (300, 600))
-  assert np.array_equal(short, long), "a fallen hopper earned more"
+  assert np.array_equal(short, long), "a hopper that fell earned more"
 
 
 def test_export(tmp_path):
@@ -157,7 +157,7 @@ def test_refusals(call, words):
     call(make())
 
 
-def test_a_model_without_room_to_start_in_says_so(tmp_path, monkeypatch):
+def test_an_impossible_initial_state_is_an_error(tmp_path, monkeypatch):
   folder = Path(__file__).resolve().parents[2] / ".deps" / "models"
   shutil.copytree(folder, tmp_path / "models")
   xml = tmp_path / "models" / "suite" / "humanoid.xml"
@@ -169,7 +169,7 @@ def test_a_model_without_room_to_start_in_says_so(tmp_path, monkeypatch):
     bfm.Env("humanoid")
 
 
-def test_numbers_keep_their_point_where_a_program_writes_commas(tmp_path):
+def test_numbers_ignore_a_locale_with_decimal_commas(tmp_path):
   made = ["localedef", "--no-archive", "-i", "de_DE", "-f", "UTF-8", tmp_path / "de_DE.UTF-8"]
   if not shutil.which("localedef") or subprocess.run(made, capture_output=True).returncode:
     pytest.skip("no German locale can be made here")

@@ -1,4 +1,4 @@
-"""bfm bias beside the same episodes step by step in Python, with B(s, z)ᵀz by numpy."""
+"""bfm bias against the same episodes step by step in Python, with B(s, z)ᵀz by numpy."""
 import json
 import os
 import subprocess
@@ -25,7 +25,7 @@ def make(domain, **options):
 
 
 def by_hand(model, task, steps):
-  """Returns [episodes], and bias so far [episodes, steps]."""
+  """Returns the returns [episodes] and the bias up to each step [episodes, steps]."""
   env = bfm.Env(model.env, EPISODES)
   env.set_state(*env.state())
   z = model.prompt(reward=task)
@@ -37,7 +37,7 @@ def by_hand(model, task, steps):
     returns += earned
     bias.append(bias[-1] + earned - predicted)
     over |= env.ended & 1 != 0
-  assert model.env != "hopper" or over.all()  # a case whose episodes end before time
+  assert model.env != "hopper" or over.all()  # episodes that end before their time limit
   return returns, np.transpose(bias[1:])
 
 
