@@ -37,9 +37,12 @@ typedef struct {
 
 struct SafeTensors {
   cJSON *header;
-  const cJSON *metadata;  // inside header, or NULL
-  Entry *entries;         // in the header's order
-  Entry **sorted;         // by name
+  const cJSON *metadata;       // inside header, or NULL
+  const cJSON **pairs;         // of the metadata, in the header's order
+  const cJSON **sorted_pairs;  // by key
+  int pair_count;
+  Entry *entries;  // in the header's order
+  Entry **sorted;  // by name
   int count;
   void *map;  // NULL if the bytes belong to the caller
   size_t map_size;
@@ -162,19 +165,35 @@ static int read_entry(Entry *entry, const cJSON *item, size_t data_start, size_t
                       data_start, data_size);
 }
 
+static int by_key(const void *a, const void *b) {
+  return strcmp((*(const cJSON *const *)a)->string, (*(const cJSON *const *)b)->string);
+}
+
 static int read_metadata(SafeTensors *file, const cJSON *metadata) {
   if (file->metadata) return bfm_fail(BFM_BAD_FILE, "there are two entries " METADATA);
   if (!cJSON_IsObject(metadata)) return bfm_fail(BFM_BAD_FILE, METADATA " is not an object");
+  file->metadata = metadata;
+  size_t count = (size_t)cJSON_GetArraySize(metadata);
+  file->pairs = malloc((count + 1) * sizeof *file->pairs);
+  file->sorted_pairs = malloc((count + 1) * sizeof *file->sorted_pairs);
+  if (!file->pairs || !file->sorted_pairs) {
+    return bfm_fail(BFM_NO_MEMORY, "out of memory for %zu entries of " METADATA, count);
+  }
   for (const cJSON *item = metadata->child; item; item = item->next) {
     if (!cJSON_IsString(item)) {
       return bfm_fail(BFM_BAD_FILE, "the value of \"%.40s\" in " METADATA " is not a string",
                       item->string);
     }
-    if (cJSON_GetObjectItemCaseSensitive(metadata, item->string) != item) {
-      return bfm_fail(BFM_BAD_FILE, "\"%.40s\" appears twice in " METADATA, item->string);
+    file->pairs[file->pair_count] = file->sorted_pairs[file->pair_count] = item;
+    file->pair_count++;
+  }
+  qsort(file->sorted_pairs, count, sizeof *file->sorted_pairs, by_key);
+  for (size_t i = 1; i < count; i++) {
+    const char *key = file->sorted_pairs[i]->string;
+    if (!strcmp(file->sorted_pairs[i - 1]->string, key)) {
+      return bfm_fail(BFM_BAD_FILE, "\"%.40s\" appears twice in " METADATA, key);
     }
   }
-  file->metadata = metadata;
   return BFM_OK;
 }
 
@@ -319,6 +338,8 @@ int safetensors_open(SafeTensors **file, const char *path) {
 
 static void free_header(SafeTensors *file) {
   cJSON_Delete(file->header);
+  free(file->pairs);
+  free(file->sorted_pairs);
   free(file->entries);
   free(file->sorted);
 }
@@ -345,16 +366,22 @@ const Tensor *safetensors_find(const SafeTensors *file, const char *name) {
   return found ? &(*found)->tensor : NULL;
 }
 
+static int key_against(const void *key, const void *pair) {
+  return strcmp(key, (*(const cJSON *const *)pair)->string);
+}
+
 const char *safetensors_metadata(const SafeTensors *file, const char *key) {
-  return cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(file->metadata, key));
+  if (!file->pair_count) return NULL;
+  const cJSON **found =
+      bsearch(key, file->sorted_pairs, file->pair_count, sizeof *file->sorted_pairs, key_against);
+  return found ? (*found)->valuestring : NULL;
 }
 
 int safetensors_metadata_at(const SafeTensors *file, int index, const char **key,
                             const char **value) {
-  const cJSON *item = file->metadata ? cJSON_GetArrayItem(file->metadata, index) : NULL;
-  if (!item) return 0;
-  *key = item->string;
-  *value = item->valuestring;
+  if (index < 0 || index >= file->pair_count) return 0;
+  *key = file->pairs[index]->string;
+  *value = file->pairs[index]->valuestring;
   return 1;
 }
 

@@ -37,6 +37,10 @@ struct Reward {
 };
 
 // ---------------------------------- functions ----------------------------------------------------
+//
+// NaN has one rule, IEEE's and NumPy's: it passes through every function, whatever the order of the
+// arguments. A comparison with it is false (only != is true), and where it is a condition, the result
+// is NaN. reward_value then counts a final value that is not finite as 0.
 
 // dm_control's sigmoids: 1 at x = 0, v at x = 1
 static double gaussian(double x, double v) {
@@ -92,10 +96,10 @@ static inline double tolerance(const double *a, int n, double (*sigmoid)(double,
                                int zero_allowed) {
   double x = a[0], lo = n > 2 ? a[1] : 0, hi = n > 2 ? a[2] : 0;
   double margin = n > 3 ? a[3] : 0, v = n > 4 ? a[4] : VALUE_AT_MARGIN;
-  if (tolerance_flaw(lo, hi, margin, v, zero_allowed)) return NAN;
+  if (isnan(x) || tolerance_flaw(lo, hi, margin, v, zero_allowed)) return NAN;
 
   if (lo <= x && x <= hi) return 1;
-  if (margin == 0) return isnan(x) ? NAN : 0;
+  if (margin == 0) return 0;
   return sigmoid((x < lo ? lo - x : x - hi) / margin, v);
 }
 
@@ -113,11 +117,32 @@ TOLERANCE(cosine, 1)
 TOLERANCE(linear, 1)
 TOLERANCE(quadratic, 1)
 
-static double f_if(const double *a, int n) { return (void)n, a[0] != 0 ? a[1] : a[2]; }
+static double f_if(const double *a, int n) {
+  return (void)n, isnan(a[0]) ? NAN : a[0] != 0 ? a[1] : a[2];
+}
 
 static double f_not(const double *a, int n) { return (void)n, a[0] == 0; }
 
-static double f_clip(const double *a, int n) { return (void)n, fmin(fmax(a[0], a[1]), a[2]); }
+static double f_min(const double *a, int n) {
+  double least = a[0];
+  for (int i = 1; i < n; i++) least = a[i] < least || isnan(a[i]) ? a[i] : least;
+  return least;
+}
+
+static double f_max(const double *a, int n) {
+  double most = a[0];
+  for (int i = 1; i < n; i++) most = a[i] > most || isnan(a[i]) ? a[i] : most;
+  return most;
+}
+
+static double f_clip(const double *a, int n) {
+  const double above[] = {a[0], a[1]}, within[] = {f_max(above, 2), a[2]};
+  return (void)n, f_min(within, 2);
+}
+
+static double f_sign(const double *a, int n) {
+  return (void)n, isnan(a[0]) ? NAN : (a[0] > 0) - (a[0] < 0);
+}
 
 static double f_floor(const double *a, int n) { return (void)n, floor(a[0]); }
 
@@ -177,15 +202,15 @@ static const Function functions[] = {
     {"if", 3, 3, 0, f_if, "(condition, a, b): a where the condition is not 0, else b"},
     {"not", 1, 1, 0, f_not, "1 where x is 0, else 0"},
     {"clip", 3, 3, 0, f_clip, "(x, lo, hi): x kept within [lo, hi]"},
-    {"min", 1, MANY, VECTORS, NULL, "the smallest argument"},
-    {"max", 1, MANY, VECTORS, NULL, "the largest argument"},
+    {"min", 1, MANY, VECTORS, f_min, "the smallest argument"},
+    {"max", 1, MANY, VECTORS, f_max, "the largest argument"},
     {"sum", 1, MANY, VECTORS, NULL, "the sum of the arguments"},
     {"mean", 1, MANY, VECTORS, f_mean, "the mean of the arguments"},
     {"norm", 1, MANY, VECTORS, f_norm, "the Euclidean norm: norm(com.vx, com.vy), norm(qvel)"},
     {"dist", 2, PAIR, VECTORS | PAIRS, f_dist, "distance: dist(left_hand, right_hand)"},
     {"dot", 2, PAIR, VECTORS | PAIRS, f_dot, "scalar product of two vectors"},
     {"abs", 1, 1, 0, NULL, "absolute value"},
-    {"sign", 1, 1, 0, NULL, "-1, 0 or 1"},
+    {"sign", 1, 1, 0, f_sign, "-1, 0 or 1"},
     {"floor", 1, 1, 0, f_floor, "largest integer not above x"},
     {"rint", 1, 1, 0, NULL, "nearest integer"},
     {"sqrt", 1, 1, 0, NULL, "square root"},
@@ -724,16 +749,22 @@ static int binary(Compiler *c) {
   }
 }
 
+// a ? b : c is written as if(a, b, c), since muParser's own takes a NaN for true
 static int expression(Compiler *c) {
+  size_t start = c->length;
   TRY(enter(c));
   TRY(binary(c));
   if (peek(c) == '?') {
     const char *question = c->at++;
-    TRY(emit_word(c, "? ("));
+    TRY(emit_word(c, "if("));
+    size_t length = c->length - start, word = strlen("if( ");
+    memmove(c->out + start + word, c->out + start, length - word);
+    memcpy(c->out + start, "if( ", word);
+    TRY(emit_word(c, ","));
     TRY(expression(c));
     if (peek(c) != ':') return FAIL_AT(c, question, "':' is missing for the '?' here");
     c->at++;
-    TRY(emit_word(c, ") : ("));
+    TRY(emit_word(c, ","));
     TRY(expression(c));
     TRY(emit_word(c, ")"));
   }
