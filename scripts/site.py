@@ -62,12 +62,8 @@ def site_target(page, target, wanted):
 
 
 def convert(page, text, wanted):
-<<<<<<< HEAD
-  """The text of a page with its links changed; indented code is left alone. In tables, ± and the
+  """The text of a page with its links changed; indented code stays as it is. In tables, ± and the
   numbers beside it stay on one line."""
-=======
-  """The text of a page with its links changed; indented code stays as it is."""
->>>>>>> c135de6 (Write the comments and messages of scripts and benchmarks in plain English)
   def link(match):
     return f"]({site_target(page, match[1], wanted)})"
 
