@@ -1,9 +1,9 @@
-// Locks of handles: a read-write lock, and a list of what the calling thread has.
+// Locks of handles: a read-write lock, and a list of the locks that the calling thread holds.
 
 #define _GNU_SOURCE
 #include "core/lock.h"
 
-#define NESTED 16  // handles that one thread may have locked at once, through callbacks
+#define NESTED 16  // most handles that one thread can hold locked at once, through callbacks
 
 typedef struct {
   const Lock *lock;
@@ -15,7 +15,7 @@ static _Thread_local Held held[NESTED];
 void lock_init(Lock *lock) {
   pthread_rwlockattr_t attributes;
   pthread_rwlockattr_init(&attributes);
-  // otherwise threads that keep reading would keep a writer waiting for ever
+  // otherwise threads that keep reading could make a writer wait forever
   pthread_rwlockattr_setkind_np(&attributes, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
   pthread_rwlock_init(&lock->rwlock, &attributes);
   pthread_rwlockattr_destroy(&attributes);
@@ -23,7 +23,7 @@ void lock_init(Lock *lock) {
 
 void lock_destroy(Lock *lock) { pthread_rwlock_destroy(&lock->rwlock); }
 
-// the entry of this lock or, when the thread does not have it, an empty one; NULL: there is none
+// the entry of this lock, or an empty one if the thread does not hold it; NULL if all are in use
 static Held *find(const Lock *lock) {
   Held *empty = NULL;
   for (Held *h = held; h < held + NESTED; h++) {
@@ -36,7 +36,7 @@ static Held *find(const Lock *lock) {
 static Lock *acquire(Lock *lock, int exclusive) {
   Held *h = find(lock);
   if (!h) {
-    bfm_fail(BFM_BAD_ARGUMENT, "calls are nested in %d callbacks", NESTED);
+    bfm_fail(BFM_BAD_ARGUMENT, "callbacks are nested too deeply: at most %d are supported", NESTED);
   } else if (!h->depth) {
     if (exclusive) pthread_rwlock_wrlock(&lock->rwlock);
     else pthread_rwlock_rdlock(&lock->rwlock);
@@ -52,7 +52,7 @@ static Lock *acquire(Lock *lock, int exclusive) {
   return NULL;
 }
 
-// a handle that is only read is const to its functions, but not its lock
+// functions that only read a handle take it as const, but must still change its lock
 Lock *lock_shared(const Lock *lock) { return acquire((Lock *)lock, 0); }
 Lock *lock_exclusive(const Lock *lock) { return acquire((Lock *)lock, 1); }
 

@@ -1,10 +1,9 @@
-// The lock of a handle. Calls that only read the handle share it and run side by side; a call that
-// changes the handle has it alone. A call waits until it may run, so no number is ever computed from
-// a handle that another thread is changing.
+// The lock of a handle. Calls that only read the handle share the lock and run in parallel; a call
+// that changes the handle holds it exclusively. A call waits for the lock, so nothing is ever
+// computed from a handle that another thread is changing.
 //
-// A thread that already has the lock, in a callback, gets it again at once, except that it cannot
-// turn a shared lock into an exclusive one: that is BFM_BAD_ARGUMENT, where others would wait
-// for ever.
+// A thread that already holds the lock, in a callback, gets it again at once. But it cannot turn a
+// shared lock into an exclusive one: that would wait forever, so it is BFM_BAD_ARGUMENT.
 
 #ifndef BFM_CORE_LOCK_H
 #define BFM_CORE_LOCK_H
@@ -20,13 +19,13 @@ typedef struct {
 void lock_init(Lock *lock);
 void lock_destroy(Lock *lock);
 
-// returns the lock, to be unlocked later, or NULL: bfm_error() says why
+// Return the lock, which the caller unlocks later, or NULL, with a message in bfm_error().
 Lock *lock_shared(const Lock *lock);
 Lock *lock_exclusive(const Lock *lock);
 void unlock(Lock *lock);
 
-// In a function of a handle, until the function returns: SHARED(agent) or EXCLUSIVE(agent). The forms
-// with _VOID are for functions without a status, which go on where the others return an error.
+// Hold the lock until the calling function returns: SHARED(agent) or EXCLUSIVE(agent). The forms with
+// _VOID are for functions without a status, which continue if the lock fails.
 #define SHARED(handle) \
   SHARED_VOID(handle); \
   if (!held_lock_) return BFM_BAD_ARGUMENT

@@ -22,9 +22,9 @@ static void *open_library(const char *const *names, int flags) {
   return library;
 }
 
-// Whether the process shows this function to all its parts. MuJoCo draws with the library that
-// MUJOCO_GL names, else with EGL, else with OSMesa, of those that the process shows: the backend is
-// made visible when it is chosen, and is then the only one unless the program shows another.
+// Whether this function is among the global symbols of the process. Of the libraries with global
+// symbols, MuJoCo draws with the one that MUJOCO_GL names, else with EGL, else with OSMesa. So the
+// chosen backend is loaded globally; it is the only one unless the program itself loads another.
 static int visible(const char *function) {
   void *process = dlopen(NULL, RTLD_NOW);
   return process && dlsym(process, function);

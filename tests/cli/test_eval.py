@@ -105,7 +105,7 @@ def test_refusals(models, tmp_path):
   assert "tasks" in refused("eval", models[0], "--tusks", "in")
   assert "nowhere" in refused("eval", tmp_path / "nowhere")
   assert "is a folder" in refused("eval", tmp_path)
-  assert "a task is missing" in refused("eval", models[0], "--tasks", "in,")
+  assert "has an empty entry" in refused("eval", models[0], "--tasks", "in,")
   assert "model" in refused("eval")
   assert """device 'a"b'""" in refused("eval", models[0], "--device", 'a"b')
   (tmp_path / "z.json").write_text(json.dumps({"z": [1] * 8}))

@@ -1,4 +1,4 @@
-"""One handle in many threads: every answer has the bits of a single thread's."""
+"""One handle in many threads: all results are bit-identical to those of a single thread."""
 import threading
 from pathlib import Path
 
@@ -11,7 +11,7 @@ THREADS, ROWS = 8, 64
 
 
 def in_threads(work):
-  """Run work(i) in THREADS threads; the first exception is raised here."""
+  """Runs work(i) in THREADS threads and raises the first exception."""
   failures = []
 
   def guarded(i):
@@ -66,7 +66,7 @@ def test_threads_act_and_prompt_with_the_shipped_model():
 
 
 def test_a_callback_cannot_change_the_agent_that_calls_it():
-  """An evaluation shares its agent; training it from the callback would wait for ever."""
+  """An evaluation shares its agent; training the agent from a callback would wait forever."""
   env = bfm.Env("point_mass", 30)
   agent = bfm.Agent(env.obs_dim, env.act_dim, d=8, batch=16, hidden=16, feat=8, b_hidden=8,
                     device="cpu", threads=1)

@@ -1,5 +1,5 @@
-// One agent in many threads: acting, prompting and the networks give the bits of a single thread,
-// and a call that changes the agent waits for those that read it.
+// One agent in many threads: acting, prompting and the networks are bit-identical to a single thread,
+// and a call that changes the agent waits for calls that read it.
 
 #include <math.h>
 #include <pthread.h>
@@ -30,7 +30,7 @@ static int setup(void **state) {
   return 0;
 }
 
-// what a thread is asked to do again and again, and what one thread alone answers
+// the results of the calls that each thread repeats, to compare with those of a single thread
 typedef struct {
   bfm_agent *agent;
   int es;
@@ -103,8 +103,8 @@ static void finish(const Caller *callers, const pthread_t *threads) {
   assert_int_equal(wrong, 0);
 }
 
-// 8 threads × 200 calls × 64 rows: 100,000 actions; two agents of the same seed train beside them
-static void test_a_shared_agent_acts_and_prompts_with_the_bits_of_one_thread(void **state) {
+// 8 threads × 200 calls × 64 rows: 100,000 actions, while two agents with the same seed train
+static void test_a_shared_agent_is_bit_identical_to_one_thread(void **state) {
   (void)state;
   Caller callers[THREADS];
   pthread_t threads[THREADS], trainers[2];
@@ -136,8 +136,8 @@ static void test_a_shared_agent_acts_and_prompts_with_the_bits_of_one_thread(voi
   free(expected);
 }
 
-// the actions of one agent while it trains: each is of the parameters before or after a whole call
-static void test_acting_beside_training_sees_whole_calls_only(void **state) {
+// The actions of an agent while it trains: each uses the parameters before or after a whole call.
+static void test_acting_during_training_sees_only_whole_calls(void **state) {
   (void)state;
   enum { PHASES = 21 };
   static float expected[PHASES][ROWS * ACT], seen[ROWS * ACT];
@@ -164,8 +164,8 @@ static void test_acting_beside_training_sees_whole_calls_only(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_a_shared_agent_acts_and_prompts_with_the_bits_of_one_thread),
-      cmocka_unit_test(test_acting_beside_training_sees_whole_calls_only),
+      cmocka_unit_test(test_a_shared_agent_is_bit_identical_to_one_thread),
+      cmocka_unit_test(test_acting_during_training_sees_only_whole_calls),
   };
   return cmocka_run_group_tests(tests, setup, NULL);
 }
