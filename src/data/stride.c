@@ -54,9 +54,9 @@ int dataset_stride(Dataset *data, int64_t n) {
   int status = BFM_OK;
   if (to.count < 2) {
     status = bfm_fail(BFM_BAD_ARGUMENT,
-                      "stride is %" PRId64 ", but the data has %" PRId64 " windows of %" PRId64
-                      " steps with the same action: training needs at least 2",
-                      n, to.count, n);
+                      "stride is %" PRId64 ", but the number of windows of %" PRId64
+                      " steps with the same action is %" PRId64 ": training needs at least 2",
+                      n, n, to.count);
   }
   if (!status) status = parts_grow(&to, to.count);
   if (!status) copy_windows(data, &to, n, last);

@@ -117,7 +117,7 @@ static int check_end(const OutputFile *picture, const char *end) {
   ssize_t n = fd < 0 ? 0 : pread(fd, last, sizeof last, at);
   if (fd >= 0) close(fd);
   if (n > 0 && memmem(last, (size_t)n, end, strlen(end))) return BFM_OK;
-  return bfm_fail(BFM_IO, "cannot write %s: gnuplot's file is incomplete, is the disk full?",
+  return bfm_fail(BFM_IO, "cannot write %s: gnuplot left an incomplete file; is the disk full?",
                   picture->path);
 }
 

@@ -68,5 +68,5 @@ def test_refusals(models, tmp_path):
   assert "model" in refused("bias")
   assert "nowhere" in refused("bias", tmp_path / "nowhere")
   assert "state" in refused("bias", models[0].parent / "state.safetensors", *SHORT)
-  assert "short" in refused("bias", models[0], *SHORT, "-o", ".svg")
+  assert "has 0 characters" in refused("bias", models[0], *SHORT, "-o", ".svg")
   assert "no-folder" in refused("bias", models[0], *SHORT, "-o", tmp_path / "no-folder" / "b.svg")

@@ -107,7 +107,7 @@ def test_refusals(models, tmp_path):
   assert "is a folder" in refused("eval", tmp_path)
   assert "has an empty entry" in refused("eval", models[0], "--tasks", "in,")
   assert "model" in refused("eval")
-  assert """device 'a"b'""" in refused("eval", models[0], "--device", 'a"b')
+  assert """device is 'a"b'""" in refused("eval", models[0], "--device", 'a"b')
   (tmp_path / "z.json").write_text(json.dumps({"z": [1] * 8}))
   sentence = refused("eval", models[0], *SHORT, "--z", tmp_path / "z.json", "--tasks", "eesy")
   assert "did you mean the task easy?" in sentence

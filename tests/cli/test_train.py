@@ -311,7 +311,7 @@ def test_one_transition_is_too_few(tmp_path):
     (["--device", "nonsense"], "nonsense"),
     (["--goal", "7:9"], "goal"),
     (["--z-groups", "5"], "z-groups"),
-    (["--stride", "2"], "stride is 2, but actions"),
+    (["--stride", "2"], "stride is 2, but the number of windows"),
 ])
 def test_options_that_do_not_fit_leave_nothing(flags, part, data, tmp_path):
   assert part in refused("train", data, *TINY, *flags, "-o", tmp_path / "run")
@@ -361,7 +361,7 @@ def test_a_damaged_state_is_refused(data, tmp_path):
 def test_output_that_cannot_be(data, tmp_path):
   (tmp_path / "file").write_text("")
   assert "not a folder" in refused("train", data, *TINY, "--steps", 2, "-o", tmp_path / "file")
-  assert "cannot make" in refused("train", data, *TINY, "--steps", 2, "-o", tmp_path / "file" / "x")
+  assert "cannot create" in refused("train", data, *TINY, "--steps", 2, "-o", tmp_path / "file" / "x")
   assert names(tmp_path) == ["data.h5", "file"]
 
 

@@ -181,7 +181,7 @@ def test_half_a_picture_is_not_kept(watched, tmp_path):
   process = run("plot", watched, "-o", tmp_path / "x",
                 env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"})
   assert process.returncode == 4, process
-  assert f"no room for the end of {tmp_path / 'x.png'}" in process.stderr
+  assert f"cannot write {tmp_path / 'x.png'}: gnuplot left an incomplete file" in process.stderr
   assert [path.name for path in tmp_path.iterdir()] == ["gnuplot"]
 
 
@@ -309,7 +309,7 @@ def test_an_evaluation_that_fails_costs_no_steps(point_mass, tmp_path):
 
 @pytest.mark.parametrize("flags, part", [
     (["--eval-tasks", "reach_top_lef"], "reach_top_left"),
-    (["--eval-tasks", "easy,,easy"], "a task is missing"),
+    (["--eval-tasks", "easy,,easy"], "has an empty entry"),
     (["--eval-tasks", "nonsense + 1"], "nonsense"),
     (["--prompt-states", "0"], "prompt-states"),
     (["--env", "walker"], "walker"),

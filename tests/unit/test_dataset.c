@@ -181,8 +181,8 @@ static void test_stride(void **state) {
   assert_int_equal(read_variant(&data, v), BFM_OK);
   assert_int_equal(dataset_stride(&data, 3), BFM_BAD_ARGUMENT);
   assert_message(
-      "stride is 3, but the data has 1 windows of 3 steps with the same action: training needs at "
-      "least 2");
+      "stride is 3, but the number of windows of 3 steps with the same action is 1: training "
+      "needs at least 2");
   dataset_free(&data);
 }
 
