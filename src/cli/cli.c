@@ -1,4 +1,4 @@
-// Shared by the subcommands. argp parses the command line; its flags come from tables of options, so
+// What the subcommands share. argp parses the command line; the flags come from tables of options, so
 // that each flag, its help text and its range check have one definition.
 
 #include "cli/cli.h"
@@ -9,7 +9,7 @@
 
 #include "core/suggest.h"
 
-#define FLAG_KEY 0x1000  // key of a table's first row; the subcommands' own keys are smaller
+#define FLAG_KEY 0x1000  // argp key of a table's first row; the subcommands' own keys are smaller
 
 volatile sig_atomic_t cli_stop;
 
@@ -60,7 +60,8 @@ static error_t parse_flag(int key, char *arg, struct argp_state *state) {
   return 0;
 }
 
-// argp would sort the flags by name; a table lists the most important ones first
+// Print the options in the order of the table, which lists the most important ones first; argp itself
+// would sort them by name.
 static char *help_of_table(int key, const char *text, void *input) {
   const Flags *flags = input;
   if (key != ARGP_KEY_HELP_EXTRA || !flags) return (char *)text;
@@ -106,36 +107,38 @@ void flags_init(struct argp_state *state, Flags *const *flags, int count) {
 
 // ---------------------------------- parsing ------------------------------------------------------
 
-// whether an option of the parser or its children begins with `name`, which is how getopt matches;
-// otherwise every option is a candidate for the suggestion
-static int match_flag(const struct argp *argp, const char *name, Suggestion *nearest) {
+// Return whether an option of the parser or its children begins with `name`; getopt accepts such
+// abbreviations. If there is none, all options have been offered to the suggestion.
+static int match_flag(const struct argp *argp, const char *name, Suggestion *suggestion) {
   for (const struct argp_option *o = argp->options; o && (o->name || o->key || o->doc); o++) {
     if (!o->name) continue;
     if (!strncmp(o->name, name, strlen(name))) return 1;
-    suggest_try(nearest, o->name);
+    suggest_try(suggestion, o->name);
   }
   for (const struct argp_child *child = argp->children; child && child->argp; child++) {
-    if (match_flag(child->argp, name, nearest)) return 1;
+    if (match_flag(child->argp, name, suggestion)) return 1;
   }
   return 0;
 }
 
-// refuse an unknown flag, with a suggestion; change z_mix to z-mix in place
+// reject an unknown flag and suggest a similar one; change z_mix to z-mix in place
 static int check_flag(const struct argp *argp, char *flag) {
   char name[64];
   size_t length = strcspn(flag, "=");
   for (size_t i = 0; i < length; i++) flag[i] = flag[i] == '_' ? '-' : flag[i];
   snprintf(name, sizeof name, "%.*s", (int)length, flag);
 
-  static const char *const always[] = {"help", "usage", "version"};
+  static const char *const of_argp[] = {"help", "usage", "version"};
   for (int i = 0; i < 3; i++) {
-    if (!strncmp(always[i], name, strlen(name))) return BFM_OK;
+    if (!strncmp(of_argp[i], name, strlen(name))) return BFM_OK;
   }
-  Suggestion nearest = {.word = name};
-  if (match_flag(argp, name, &nearest)) return BFM_OK;
-  if (!nearest.best) return bfm_fail(BFM_BAD_ARGUMENT, "there is no option --%s", name);
+  Suggestion suggestion = {.word = name};
+  if (match_flag(argp, name, &suggestion)) return BFM_OK;
+  if (!suggestion.best) {
+    return bfm_fail(BFM_BAD_ARGUMENT, "there is no option --%s; --help lists the options", name);
+  }
   return bfm_fail(BFM_BAD_ARGUMENT, "there is no option --%s; did you mean --%s?", name,
-                  nearest.best);
+                  suggestion.best);
 }
 
 int cli_parse(const struct argp *argp, int argc, char **argv, void *input) {
@@ -157,7 +160,8 @@ typedef struct {
   void *input;
 } Session;
 
-// the parser of the whole line: gives the children their inputs, then lets the subcommand parse
+// The parser of the whole line. It hands each child parser its input and all else to the subcommand's
+// parser.
 static error_t parse_line(int key, char *arg, struct argp_state *state) {
   const Session *session = state->input;
   const CommandLine *line = session->line;

@@ -1,4 +1,4 @@
-// Shared by the subcommands: their declarations, error reporting, signals, and command lines built
+// What the subcommands share: their declarations, error reporting, signals, and command lines built
 // from tables of options.
 
 #ifndef BFM_CLI_CLI_H
@@ -12,7 +12,7 @@
 
 #define CLI_VERSION "bfm " BFM_VERSION
 
-// a subcommand gets "bfm NAME" as argv[0] and returns the program's exit status
+// A subcommand gets "bfm NAME" as argv[0] and returns the program's exit status.
 int cli_train(int argc, char **argv);
 int cli_collect(int argc, char **argv);
 int cli_data(int argc, char **argv);
@@ -28,17 +28,17 @@ int cli_tasks(int argc, char **argv);
 int cli_names(int argc, char **argv);
 int cli_bench(int argc, char **argv);
 
-// print bfm_error() as "bfm: sentence" to standard error. Returns the exit status: `status` itself,
-// or 128 + the signal's number after a signal, as shells expect
+// Print "bfm: " and bfm_error() to standard error. Returns the exit status: `status` itself, or after
+// a signal 128 + its number, as shells expect.
 int cli_fail(int status);
 
-// whether a path ends in a suffix such as ".png" and has more than that
+// Return whether a path ends in a suffix such as ".png" and has a name before it.
 int cli_has_suffix(const char *path, const char *suffix);
 
-// whether two paths lead to the same file
+// Return whether two paths lead to the same file.
 int cli_is_same(const char *a, const char *b);
 
-// print a JSON value on one line of standard output
+// Print a JSON value as one line to standard output.
 void cli_print_json(const cJSON *value);
 
 // After cli_catch_signals(), the first SIGINT or SIGTERM is stored here; a second one kills the
@@ -48,7 +48,7 @@ void cli_catch_signals(void);
 
 // ---------------------------------- command lines ------------------------------------------------
 
-// the flags that a table of options adds to a command line
+// The flags that a table of options adds to a command line.
 typedef struct {
   const Option *table;
   void *fields;         // receives the defaults, then the values typed
@@ -60,13 +60,13 @@ typedef struct {
   struct argp_option *options;
 } Flags;
 
-// A command line has the subcommand's own options, those of another parser, and those of tables, in
-// this order in --help.
+// A command line consists of the subcommand's own options, the options of a child parser and the
+// options of tables; --help lists them in this order.
 typedef struct {
   const struct argp_option *options;
   argp_parser_t parse;       // state->input is the input of cli_run
-  const char *arguments;     // of the usage line: "MODEL..."
-  const char *help;          // what the command does, \v, examples
+  const char *arguments;     // for the usage line, such as "MODEL..."
+  const char *help;          // the description, \v, the examples
   const struct argp *child;  // NULL: none
   const char *child_heading;
   void *child_input;
@@ -79,7 +79,7 @@ typedef struct {
 // option suggests the closest one; --z_mix is accepted for --z-mix.
 int cli_run(const CommandLine *line, int argc, char **argv, void *input);
 
-// the steps of cli_run, for subcommands that take them by themselves
+// The steps of cli_run, for subcommands that call them one by one.
 int flags_new(Flags *flags, const Option *table, void *fields, const char *heading);
 void flags_free(Flags *flags);
 void flags_init(struct argp_state *state, Flags *const *flags, int count);

@@ -1,5 +1,5 @@
-// The program bfm: finds the subcommand and runs it. Each subcommand is one row of a table, and the
-// rows follow the data: collect, train, give a task, measure.
+// The program bfm: find the subcommand and run it. Each subcommand is one row of a table; the rows
+// follow the way of the data: collect, train, prompt, measure.
 
 #include <errno.h>
 #include <fcntl.h>
@@ -13,7 +13,7 @@
 #include "core/suggest.h"
 
 typedef struct {
-  const char *group;  // heading in the help of the program; NULL: the same as above
+  const char *group;  // heading in the program's help; NULL: the group of the row above
   const char *name, *help;
   int (*run)(int argc, char **argv);
 } Command;
@@ -21,17 +21,17 @@ typedef struct {
 static int help(int argc, char **argv);
 
 static const Command commands[] = {
-    {"Make a dataset", "collect", "simulate a domain and write every transition", cli_collect},
+    {"Make a dataset", "collect", "simulate a domain and save every transition", cli_collect},
     {NULL, "data", "merge, subsample or convert datasets", cli_data},
     {"Train", "train", "train an agent on datasets", cli_train},
     {NULL, "plot", "plot the learning curves of runs", cli_plot},
-    {"Give it a task", "tasks", "list the built-in tasks of the domains", cli_tasks},
-    {NULL, "names", "list what a typed reward can use: quantities, functions", cli_names},
+    {"Prompt a model", "tasks", "list the built-in tasks of the domains", cli_tasks},
+    {NULL, "names", "list the quantities and functions that a reward can use", cli_names},
     {NULL, "prompt", "turn a reward, a goal or a demonstration into the vector z", cli_prompt},
-    {NULL, "play", "let a model act, and draw a film or pictures", cli_play},
+    {NULL, "play", "run a model in the simulator; save a film or pictures", cli_play},
     {NULL, "export", "write a smaller copy of a model", cli_export},
     {"Measure", "eval", "measure the returns of models on tasks", cli_eval},
-    {NULL, "bias", "compare predicted with earned returns", cli_bias},
+    {NULL, "bias", "compare the returns that models predict with those they earn", cli_bias},
     {NULL, "paper", "run, show and plot the tables of the paper", cli_paper},
     {NULL, "bench", "measure the speed of this machine", cli_bench},
     {"Look things up", "info", "describe a file and check that it is intact", cli_info},
@@ -51,14 +51,15 @@ static void print_help(FILE *out) {
     fprintf(out, "  %-8s %s\n", commands[i].name, commands[i].help);
   }
   fputs(
-      "\nLet the trained walker of this repository stand up:\n"
+      "\nMake the trained walker of this repository stand up:\n"
       "  bfm play models/walker.safetensors --reward 'torso.z > 1.2' -o stand.png\n\n"
-      "Train an agent of your own, which takes a minute on a CPU:\n"
+      "Collect data and train an agent of your own (about a minute on a CPU):\n"
       "  bfm collect point_mass --hold 20 --steps 400k -o data.h5\n"
       "  bfm train data.h5 --algo fb --stride 20 --gamma 0.95 --goal position --d 32 \\\n"
       "    --preset small --hidden 64 --batch 256 --lr 5e-4 --steps 4k -o runs/first\n"
       "  bfm eval runs/first/model.safetensors --random\n\n"
-      "Datasets are HDF5 files in D4RL's layout, models are safetensors files.\n",
+      "Datasets are HDF5 files in D4RL's layout; models are safetensors files.\n"
+      "bfm help COMMAND explains a command.\n",
       out);
 }
 
@@ -70,10 +71,10 @@ static const Command *find_command(const char *name) {
 }
 
 static int unknown_command(const char *name) {
-  Suggestion nearest = {.word = name};
-  for (int i = 0; i < COMMAND_COUNT; i++) suggest_try(&nearest, commands[i].name);
+  Suggestion suggestion = {.word = name};
+  for (int i = 0; i < COMMAND_COUNT; i++) suggest_try(&suggestion, commands[i].name);
   return cli_fail(bfm_fail(BFM_BAD_ARGUMENT, "there is no command \"%.64s\"%s", name,
-                           suggest_say(&nearest, "; bfm --help lists them")));
+                           suggest_say(&suggestion, "; bfm --help lists them")));
 }
 
 static int run_command(const Command *command, int argc, char **argv) {
@@ -94,8 +95,8 @@ static int help(int argc, char **argv) {
   return run_command(command, 2, words);
 }
 
-// Files are mapped into memory: when one shrinks or its disk fails while it is read, the kernel raises
-// SIGBUS
+// Datasets are mapped into memory: if a file shrinks or its disk fails while bfm reads it, the kernel
+// raises SIGBUS.
 static void on_lost_file(int number) {
   (void)number;
   static const char text[] = "bfm: a file shrank, or its disk failed, while bfm was reading it\n";
@@ -104,7 +105,7 @@ static void on_lost_file(int number) {
   _exit(BFM_IO);
 }
 
-// output that could not be written, for example to a full disk, is an error
+// fail if output could not be written, for example to a full disk
 static void flush_output(void) {
   errno = 0;
   if (!fflush(stdout) && !ferror(stdout)) return;
@@ -113,8 +114,9 @@ static void flush_output(void) {
   _exit(BFM_IO);
 }
 
-// If the program starts with a standard stream closed, the next file opened would get its descriptor
-// and be printed into. /dev/null takes the place instead, opened so that using the stream fails.
+// If the program starts with a standard stream closed, the next file that bfm opens would get the
+// stream's descriptor, and output would be printed into that file. So /dev/null takes the descriptor,
+// opened in the other direction, so that using the stream fails.
 static void reserve_streams(void) {
   for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
     if (fcntl(fd, F_GETFD) < 0) open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);

@@ -1,4 +1,4 @@
-"""The program under test ($BFM, or the checkout's build), small datasets and models of them."""
+"""The program under test ($BFM, or the checkout's build), and small datasets and models."""
 import os
 import subprocess
 from pathlib import Path
@@ -10,20 +10,20 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 BFM = os.environ.get("BFM", str(ROOT / "build" / "bfm"))
 
-# the smallest agent that is still one
+# options of a small agent that trains in milliseconds
 HERE = ["--device", "cpu", "--threads", "1"]
 TINY = [*HERE, "--d", "8", "--blocks", "2", "--batch", "16", "--hidden", "16", "--feat", "8",
         "--b-hidden", "16", "--z-pool", "4"]
 
 
 def run(*arguments, **options):
-  """The finished process; its output as text."""
+  """Run bfm and return the finished process, with its output as text."""
   return subprocess.run([BFM, *map(str, arguments)], capture_output=True, text=True, timeout=120,
                         **options)
 
 
 def refused(*arguments, **options):
-  """The one sentence of a refusal, without its "bfm: "."""
+  """Run bfm, check that it fails without a crash, and return its error message."""
   process = run(*arguments, **options)
   assert process.returncode not in (0, 134, 139) and process.returncode > 0, process
   assert process.stderr.startswith("bfm"), process.stderr
@@ -55,7 +55,7 @@ def data(tmp_path):
 
 
 def train_point_mass(folder, *flags, rows=1000, steps=5):
-  """The run of a tiny agent on a dataset of point_mass, data.h5, both in the folder."""
+  """Collect data.h5 in the folder, train a tiny agent on it and return the folder of the run."""
   assert run("collect", "point_mass", "--steps", rows, "-o", folder / "data.h5").returncode == 0
   process = run("train", folder / "data.h5", *TINY, *flags, "--steps", steps, "-o", folder / "run")
   assert process.returncode == 0, process.stderr
@@ -64,6 +64,6 @@ def train_point_mass(folder, *flags, rows=1000, steps=5):
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory):
-  """Two models of point_mass, of two seeds."""
+  """Two models of point_mass with different seeds."""
   folder = train_point_mass(tmp_path_factory.mktemp("point_mass"), "--seeds", 2)
   return [folder / f"model.{seed}.safetensors" for seed in range(2)]
