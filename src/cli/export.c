@@ -1,4 +1,4 @@
-// bfm export: write a smaller copy of a model, for machines that only prompt it and let it act.
+// bfm export: write a smaller copy of a model for machines that only prompt it and run its policy.
 
 #include <sys/stat.h>
 
@@ -10,9 +10,9 @@ typedef struct {
 
 static const Option export_options[] = {
     {"members", OPTION_INT, offsetof(ExportOptions, members), "0", 0, 8, NULL,
-     "members of F to keep; 0: all. --es needs one"},
+     "networks of the ensemble F to keep; 0: all. --es needs at least one"},
     {"prompt-states", OPTION_INT, offsetof(ExportOptions, prompt_states), "-1", -1, 1e9, NULL,
-     "prompt states to keep, chosen at random; -1: all"},
+     "prompt states to keep, chosen at random; -1: all. Rewards need them"},
     {.name = NULL},
 };
 
@@ -26,10 +26,10 @@ typedef struct {
 enum { KEY_HALF = 0x900 };
 
 static const struct argp_option own_options[] = {
-    {.name = "output", .key = 'o', .arg = "FILE", .doc = "the file to write"},
+    {.name = "output", .key = 'o', .arg = "FILE", .doc = "the file to write (required)"},
     {.name = "half", .key = KEY_HALF,
-     .doc = "store parameters as bfloat16 and prompt states as float32 (always so if the model "
-            "stores them this way)"},
+     .doc = "store parameters as bfloat16 and prompt states as float32 (a model that is stored "
+            "like this stays so)"},
     {0},
 };
 
@@ -39,11 +39,11 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
     case 'o': a->path = arg; return 0;
     case KEY_HALF: a->half = 1; return 0;
     case ARGP_KEY_ARG:
-      if (a->model) argp_error(state, "export takes one model, not %s and %s", a->model, arg);
+      if (a->model) argp_error(state, "name one model, not %s and %s", a->model, arg);
       a->model = arg;
       return 0;
     case ARGP_KEY_NO_ARGS:
-      argp_error(state, "name a model: bfm export model.safetensors -o slim.safetensors");
+      argp_error(state, "name a model: bfm export models/walker.safetensors -o slim.safetensors");
       return 0;
     default: return ARGP_ERR_UNKNOWN;
   }
@@ -58,7 +58,7 @@ static int run(void *input) {
   const Arguments *a = input;
   if (!a->path) return bfm_fail(BFM_BAD_ARGUMENT, "name the file to write: -o slim.safetensors");
   if (cli_is_same(a->model, a->path)) {
-    return bfm_fail(BFM_BAD_ARGUMENT, "-o %s is the model itself; name another file", a->path);
+    return bfm_fail(BFM_BAD_ARGUMENT, "-o %s is the model itself: name another file", a->path);
   }
   bfm_agent *agent;
   double before = mebibytes(a->model);
@@ -66,7 +66,7 @@ static int run(void *input) {
   int status = bfm_agent_export(agent, 0, a->path, (int)a->options.members, a->half,
                                 a->options.prompt_states);
   bfm_agent_free(agent);
-  if (!status) printf("%s  %.1f MiB (the model: %.1f MiB)\n", a->path, mebibytes(a->path), before);
+  if (!status) printf("%s: %.1f MiB, was %.1f MiB\n", a->path, mebibytes(a->path), before);
   return status;
 }
 
@@ -75,12 +75,15 @@ int cli_export(int argc, char **argv) {
   const CommandLine line = {
       .options = own_options, .parse = parse, .arguments = "MODEL",
       .help =
-          "Write a smaller copy of a model for machines that only prompt it and let it act. The "
-          "copy is a model like any other: prompt, play, eval and the library load it.\v"
+          "Write a smaller copy of a model, for machines that prompt it and run its policy but do "
+          "not train. The copy is a model like any other: prompt, play, eval and the library "
+          "load it. The command prints the sizes of both files.\v"
           "Examples:\n"
-          "  bfm export runs/walker/best.safetensors --half -o slim.safetensors\n"
-          "  bfm export models/walker.safetensors --members 1 --prompt-states 10k \\\n"
-          "    -o tiny.safetensors\n",
+          "  bfm export models/walker.safetensors --prompt-states 2k -o small.safetensors\n"
+          "A model as bfm train writes it (a short run of seconds, on a CPU):\n"
+          "  bfm collect point_mass --steps 5k -o export.h5\n"
+          "  bfm train export.h5 --preset small --batch 64 --steps 100 -o runs/export\n"
+          "  bfm export runs/export/model.safetensors --half -o half.safetensors\n",
       .flags = {&a.flags},
       .run = run,
   };

@@ -1,5 +1,5 @@
-// What an agent is asked to do. Rewards and tasks are asked of the model's prompt states, a goal is
-// a state or named values, a demonstration a dataset's file.
+// The task of an agent, from the command line. Rewards are evaluated at the model's prompt states; a
+// goal is a state or a list of named values; a demonstration is a dataset.
 
 #include "cli/prompt_args.h"
 
@@ -17,16 +17,20 @@
 enum { KEY_REWARD = 0x800, KEY_TASK, KEY_GOAL, KEY_DEMO, KEY_Z, KEY_SOFTMAX };
 
 static const struct argp_option options[] = {
-    {"reward", KEY_REWARD, "EXPRESSION", 0, "a reward, such as 'torso.z > 1.2'; see bfm names", 1},
-    {"task", KEY_TASK, "NAME", 0, "a reward that has a name; see bfm tasks", 1},
+    {"reward", KEY_REWARD, "EXPRESSION", 0,
+     "a reward, such as 'torso.z > 1.2'; bfm names lists what it can use", 1},
+    {"task", KEY_TASK, "NAME", 0, "a built-in task; bfm tasks lists them", 1},
     {"goal", KEY_GOAL, "GOAL", 0,
-     "named values, 'torso.z = 1.3, speed = 0', for the nearest prompt state, or a JSON file with "
-     "a whole state: qpos and qvel, or obs",
+     "a state to reach: named values such as 'torso.z = 1.3, speed = 0', which choose the closest "
+     "prompt state, or a JSON file with the whole state (qpos and qvel, or obs)",
      1},
-    {"demo", KEY_DEMO, "FILE", 0, "a demonstration: a dataset, all of whose states are shown", 1},
-    {"z", KEY_Z, "FILE", 0, "a prompt that bfm prompt -o has written", 1},
+    {"demo", KEY_DEMO, "FILE", 0,
+     "a demonstration: a dataset; z is the mean of B over all its states", 1},
+    {"z", KEY_Z, "FILE", 0, "a z that bfm prompt -o has written", 1},
     {"softmax", KEY_SOFTMAX, "REAL", 0,
-     "weigh states by softmax(reward / REAL), which finds the highest rewards", 1},
+     "weight prompt states by softmax(reward / REAL), REAL above 0, which helps with rare rewards "
+     "(default: weight them by the reward)",
+     1},
     {0},
 };
 
@@ -35,29 +39,29 @@ double prompt_args_softmax(const char *arg) {
   double softmax = strtod(arg, &end);
   if (*end || end == arg || !(softmax > 0) || isinf(softmax)) {
     exit(cli_fail(
-        bfm_fail(BFM_BAD_ARGUMENT, "softmax is \"%s\", but must be a number above 0", arg)));
+        bfm_fail(BFM_BAD_ARGUMENT, "--softmax is \"%s\", but must be a number above 0", arg)));
   }
   return softmax;
 }
 
 static error_t parse(int key, char *arg, struct argp_state *state) {
-  PromptArgs *ask = state->input;
+  PromptArgs *args = state->input;
   switch (key) {
-    case KEY_REWARD: ask->reward = arg; return 0;
-    case KEY_TASK: ask->task = arg; return 0;
-    case KEY_GOAL: ask->goal = arg; return 0;
-    case KEY_DEMO: ask->demo = arg; return 0;
-    case KEY_Z: ask->z = arg; return 0;
-    case KEY_SOFTMAX: ask->softmax = prompt_args_softmax(arg); return 0;
+    case KEY_REWARD: args->reward = arg; return 0;
+    case KEY_TASK: args->task = arg; return 0;
+    case KEY_GOAL: args->goal = arg; return 0;
+    case KEY_DEMO: args->demo = arg; return 0;
+    case KEY_Z: args->z = arg; return 0;
+    case KEY_SOFTMAX: args->softmax = prompt_args_softmax(arg); return 0;
     default: return ARGP_ERR_UNKNOWN;
   }
 }
 
 const struct argp prompt_args_argp = {options, parse, NULL, NULL, NULL, NULL, NULL};
 
-void prompt_args_given(const PromptArgs *ask, const char **name, const char **text) {
+void prompt_args_given(const PromptArgs *args, const char **name, const char **text) {
   const char *const names[] = {"reward", "task", "goal", "demo", "z"};
-  const char *const texts[] = {ask->reward, ask->task, ask->goal, ask->demo, ask->z};
+  const char *const texts[] = {args->reward, args->task, args->goal, args->demo, args->z};
   for (int i = 0; i < 5; i++) {
     if (!texts[i]) continue;
     *name = names[i];
@@ -66,49 +70,53 @@ void prompt_args_given(const PromptArgs *ask, const char **name, const char **te
   }
 }
 
-int prompt_args_check(const PromptArgs *ask) {
-  int given = !!ask->reward + !!ask->task + !!ask->goal + !!ask->demo + !!ask->z;
-  if (given == 1 && (ask->softmax == 0 || ask->reward || ask->task)) return BFM_OK;
+int prompt_args_check(const PromptArgs *args) {
+  int given = !!args->reward + !!args->task + !!args->goal + !!args->demo + !!args->z;
+  if (given == 1 && (args->softmax == 0 || args->reward || args->task)) return BFM_OK;
   if (given == 1) {
-    return bfm_fail(BFM_BAD_ARGUMENT, "--softmax weighs rewards, of which --%s has none",
-                    ask->goal   ? "goal"
-                    : ask->demo ? "demo"
-                                : "z");
+    return bfm_fail(BFM_BAD_ARGUMENT, "--softmax needs --reward or --task: --%s has no rewards",
+                    args->goal   ? "goal"
+                    : args->demo ? "demo"
+                                 : "z");
   }
   return bfm_fail(BFM_BAD_ARGUMENT,
-                  "say what to do by one of --reward, --task, --goal, --demo, --z%s",
+                  "give the task by one of --reward, --task, --goal, --demo and --z%s",
                   given ? ", not by several" : "");
 }
 
 // ---------------------------------- goals in files -----------------------------------------------
 
-// a word that means nothing here was meant to mean something
-static int check_word(const char *word, const char *path) {
-  static const char *const words[] = {"obs", "qpos", "qvel", "act"};
-  Suggestion nearest = {.word = word};
+// reject a key that is not part of a goal, which may be a typing error
+static int check_key(const char *key, const char *path) {
+  static const char *const keys[] = {"obs", "qpos", "qvel", "act"};
+  Suggestion suggestion = {.word = key};
   for (int i = 0; i < 4; i++) {
-    if (!strcmp(words[i], word)) return BFM_OK;
-    suggest_try(&nearest, words[i]);
+    if (!strcmp(keys[i], key)) return BFM_OK;
+    suggest_try(&suggestion, keys[i]);
   }
   return bfm_fail(BFM_BAD_ARGUMENT, "%s: a goal has qpos, qvel and act, or obs, not \"%.64s\"%s",
-                  path, word, suggest_say(&nearest, ""));
+                  path, key, suggest_say(&suggestion, ""));
 }
 
 int prompt_args_check_goal(const cJSON *goal, const char *path) {
   const cJSON *array, *item;
   cJSON_ArrayForEach(array, goal) {
-    TRY(check_word(array->string, path));
+    TRY(check_key(array->string, path));
     int numbers = cJSON_IsArray(array);
     cJSON_ArrayForEach(item, array) numbers &= cJSON_IsNumber(item) && isfinite(item->valuedouble);
     if (numbers) continue;
-    return bfm_fail(BFM_BAD_ARGUMENT, "%s: \"%s\" must be finite numbers", path, array->string);
+    return bfm_fail(BFM_BAD_ARGUMENT, "%s: \"%s\" must be an array of finite numbers", path,
+                    array->string);
   }
   int obs = cJSON_HasObjectItem(goal, "obs");
   if (obs && cJSON_GetArraySize(goal) > 1) {
-    return bfm_fail(BFM_BAD_ARGUMENT, "%s has \"obs\" and more: one says all of a goal", path);
+    return bfm_fail(BFM_BAD_ARGUMENT,
+                    "%s has \"obs\" and more: give either \"obs\" alone, or \"qpos\" and \"qvel\"",
+                    path);
   }
   if (obs || cJSON_HasObjectItem(goal, "qpos")) return BFM_OK;
-  return bfm_fail(BFM_BAD_ARGUMENT, "%s has no \"qpos\" and no \"obs\"", path);
+  return bfm_fail(BFM_BAD_ARGUMENT, "%s has no \"qpos\" and no \"obs\": a goal needs one of them",
+                  path);
 }
 
 static int file_goal(const cJSON *json, const char *path, bfm_agent *agent, float *z) {
@@ -135,50 +143,50 @@ static int file_goal(const cJSON *json, const char *path, bfm_agent *agent, floa
 
 // ---------------------------------- z ------------------------------------------------------------
 
-// what the prompt states say of a reward
-static void say_rewards(const float *rewards, int64_t count, char *said, size_t size) {
+// describe a reward by its values at the prompt states
+static void describe_rewards(const float *rewards, int64_t count, char *note, size_t size) {
   double lo = INFINITY, hi = -INFINITY, mean = 0;
   for (int64_t i = 0; i < count; i++) {
     lo = fmin(lo, rewards[i]);
     hi = fmax(hi, rewards[i]);
     mean += rewards[i] / (double)count;
   }
-  snprintf(said, size,
-           lo == hi ? "%.4g at all of the %ld prompt states: it tells the agent nothing"
-                    : "mean %.4g of the %ld prompt states, from %.4g to %.4g",
+  snprintf(note, size,
+           lo == hi ? "reward %.4g at all of the %ld prompt states: it tells the agent nothing"
+                    : "mean reward %.4g at the %ld prompt states, from %.4g to %.4g",
            mean, (long)count, lo, hi);
 }
 
-static int reward_z(const PromptArgs *ask, bfm_agent *agent, float *z, char *said, size_t size) {
+static int reward_z(const PromptArgs *args, bfm_agent *agent, float *z, char *note, size_t size) {
   int64_t count = bfm_agent_prompt_count(agent);
   float *rewards = malloc((size_t)(count + 1) * sizeof *rewards);
   if (!rewards) return bfm_fail(BFM_NO_MEMORY, "no memory for %ld rewards", (long)count);
-  int status = prompt_rewards(agent, ask->reward ? ask->reward : ask->task, rewards);
+  int status = prompt_rewards(agent, args->reward ? args->reward : args->task, rewards);
   if (!status) {
-    say_rewards(rewards, count, said, size);
-    status = bfm_agent_prompt_reward(agent, 0, count, agent->prompt.obs, rewards, ask->softmax, z);
+    describe_rewards(rewards, count, note, size);
+    status = bfm_agent_prompt_reward(agent, 0, count, agent->prompt.obs, rewards, args->softmax, z);
   }
   free(rewards);
   return status;
 }
 
-int prompt_args_z(const PromptArgs *ask, bfm_agent *agent, float *z, char *said, size_t size) {
-  TRY(prompt_args_check(ask));
-  *said = 0;
-  if (ask->reward || ask->task) return reward_z(ask, agent, z, said, size);
-  if (ask->demo) return bfm_agent_prompt_demo(agent, 0, ask->demo, z);
-  if (ask->goal && strchr(ask->goal, '=') && access(ask->goal, F_OK)) {
-    return bfm_agent_prompt_goal(agent, 0, ask->goal, z, said, size);
+int prompt_args_z(const PromptArgs *args, bfm_agent *agent, float *z, char *note, size_t size) {
+  TRY(prompt_args_check(args));
+  *note = 0;
+  if (args->reward || args->task) return reward_z(args, agent, z, note, size);
+  if (args->demo) return bfm_agent_prompt_demo(agent, 0, args->demo, z);
+  if (args->goal && strchr(args->goal, '=') && access(args->goal, F_OK)) {
+    return bfm_agent_prompt_goal(agent, 0, args->goal, z, note, size);
   }
-  if (ask->goal && access(ask->goal, F_OK)) {
+  if (args->goal && access(args->goal, F_OK)) {
     return bfm_fail(BFM_BAD_ARGUMENT,
-                    "goal \"%s\" is neither a file nor a list such as torso.z = 1.3, speed = 0",
-                    ask->goal);
+                    "--goal \"%s\" is neither a file nor a list such as torso.z = 1.3, speed = 0",
+                    args->goal);
   }
-  if (ask->z) return bfm_agent_prompt_file(agent, 0, ask->z, z);
+  if (args->z) return bfm_agent_prompt_file(agent, 0, args->z, z);
   cJSON *json;
-  TRY(json_read(&json, ask->goal));
-  int status = file_goal(json, ask->goal, agent, z);
+  TRY(json_read(&json, args->goal));
+  int status = file_goal(json, args->goal, agent, z);
   cJSON_Delete(json);
   return status;
 }

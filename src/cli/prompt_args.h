@@ -1,5 +1,5 @@
-// What an agent is asked to do, as flags: --reward, --task, --goal, --demo or --z. The same for
-// every subcommand that prompts.
+// The flags that give an agent its task: --reward, --task, --goal, --demo and --z. They are the same
+// for every subcommand that prompts.
 
 #ifndef BFM_CLI_PROMPT_ARGS_H
 #define BFM_CLI_PROMPT_ARGS_H
@@ -10,26 +10,27 @@
 #include "bfm.h"
 
 typedef struct {
-  const char *reward, *task, *goal, *demo, *z;  // one of them is given
-  double softmax;
+  const char *reward, *task, *goal, *demo, *z;  // the flag's argument, NULL: not given
+  double softmax;                               // 0: not given
 } PromptArgs;
 
-// a child parser; its input is an PromptArgs
+// A child parser; its input is a PromptArgs.
 extern const struct argp prompt_args_argp;
 
-// the temperature of --softmax; what is none ends the program with a sentence
+// Parse the temperature of --softmax. If it is not a number above 0, print an error and exit.
 double prompt_args_softmax(const char *arg);
 
-// whether one of them is given, and no other
-int prompt_args_check(const PromptArgs *ask);
+// Check that exactly one task is given, and --softmax only with a reward.
+int prompt_args_check(const PromptArgs *args);
 
-// that a goal's file has a state's arrays of numbers, of whatever lengths
+// Check that the JSON of a goal has the arrays of a state and finite numbers in them. Lengths are not
+// checked; `path` is for the error message.
 int prompt_args_check_goal(const cJSON *goal, const char *path);
 
-// z [d] of what is asked; said: a sentence about it, may be empty
-int prompt_args_z(const PromptArgs *ask, bfm_agent *agent, float *z, char *said, size_t size);
+// Compute z [d] of the task. `note` receives a line for people about the prompt, or "".
+int prompt_args_z(const PromptArgs *args, bfm_agent *agent, float *z, char *note, size_t size);
 
-// name and text of the flag that was given; where none was, they stay as they are
-void prompt_args_given(const PromptArgs *ask, const char **name, const char **text);
+// Get the name and the argument of the flag that was given. If none was, both stay unchanged.
+void prompt_args_given(const PromptArgs *args, const char **name, const char **text);
 
 #endif

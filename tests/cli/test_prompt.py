@@ -1,4 +1,4 @@
-"""bfm prompt and bfm export: from words, goals and demonstrations to z; smaller models."""
+"""bfm prompt and bfm export: z from rewards, goals and demonstrations; smaller models."""
 import json
 
 import h5py
@@ -11,7 +11,7 @@ from safetensors.numpy import load_file, save_file
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-  """A dataset of point_mass and a model of it, in a folder."""
+  """A folder with a dataset of point_mass and a run on it."""
   return train_point_mass(tmp_path_factory.mktemp("point_mass"), rows=2000, steps=20).parent
 
 
@@ -27,15 +27,15 @@ def prompt(model, *arguments):
 
 
 def observed(model, obs, folder):
-  """z of an observation."""
+  """Return the z of an observation as the goal."""
   (folder / "obs.json").write_text(json.dumps({"obs": obs.tolist()}))
   return prompt(model, "--goal", folder / "obs.json")
 
 
-# ---------------------------------- what is asked ------------------------------------------------
+# ---------------------------------- tasks --------------------------------------------------------
 
 
-def test_a_task_is_its_expression(model):
+def test_a_task_equals_its_expression(model):
   tasks = [json.loads(line) for line in run("tasks", "point_mass", "--json").stdout.splitlines()]
   for task in tasks:
     by_name, typed = (prompt(model, flag, task[key])
@@ -50,7 +50,7 @@ def test_rewards_differ_and_scale(model):
   assert not np.allclose(prompt(model, "--reward", "x", "--softmax", 0.1), x)
 
 
-def test_people_read_what_was_understood(model, tmp_path):
+def test_the_output_describes_the_prompt(model, tmp_path):
   text = run("prompt", model, "--reward", "x > 0.1").stdout
   assert "x > 0.1" in text and "prompt states" in text and "8 numbers" in text
   assert "reward is 0 in all 2000 states" in run("prompt", model, "--reward", "x > 9").stderr
@@ -77,7 +77,7 @@ def test_goals(model, tmp_path):
     np.testing.assert_allclose(prompt(model, "--goal", goal), by_name, atol=1e-4)
 
 
-def test_a_demonstration_is_the_mean_of_its_states(model, folder, tmp_path):
+def test_z_of_a_demonstration_is_the_mean_over_its_states(model, folder, tmp_path):
   with h5py.File(folder / "data.h5") as file:
     obs, act, following = (file[name][:40] for name in ("observations", "actions",
                                                         "next_observations"))
@@ -91,7 +91,7 @@ def test_a_demonstration_is_the_mean_of_its_states(model, folder, tmp_path):
   np.testing.assert_allclose(found[:4], (first + second)[:4] / 2, atol=1e-5)  # the first block
 
 
-def test_a_cold_softmax_is_the_best_state(model, tmp_path):
+def test_a_cold_softmax_selects_the_best_state(model, tmp_path):
   states = load_file(model)
   best = states["prompt.obs"][states["prompt.qpos"][:, 0].argmax()]
   np.testing.assert_allclose(prompt(model, "--reward", "x", "--softmax", 1e-6),
@@ -118,8 +118,8 @@ def test_the_scale_of_a_reward_does_not_matter(factor, model):
     (["--goal", "x = 1e300"], "goal \"x = 1e300\" is too far"),
     (["--z", ""], "the file to read needs a name"), (["--demo", "nowhere.h5"], "nowhere.h5"),
     (["--z", "nowhere.json"], "nowhere.json"), ([], "--reward"),
-    (["--goal", "x = 0", "--softmax", "1"], "--softmax weighs rewards, of which --goal has none"),
-    (["--z", "z.json", "--softmax", "1"], "of which --z has none"),
+    (["--goal", "x = 0", "--softmax", "1"], "--softmax needs --reward or --task: --goal has no rewards"),
+    (["--z", "z.json", "--softmax", "1"], "--z has no rewards"),
     (["--reward", "x", "--task", "easy"], "several"), (["--reward", "x", "--softmax", "0"], "softmax"),
     (["--reward", "1e39 + x"], "the reward of prompt state 0 is 1e+39"),
     (["--reward", "1e30 + x"], "e+30, above 1e18: scale the reward down")])
@@ -127,7 +127,7 @@ def test_bad_prompts(flags, words, model):
   assert words in refused("prompt", model, *flags)
 
 
-def test_what_a_prompt_is_made_of_is_not_overwritten(model, folder, tmp_path):
+def test_inputs_are_not_overwritten(model, folder, tmp_path):
   goal, link = tmp_path / "goal.json", tmp_path / "link.json"
   goal.write_text('{"qpos": [0, 0]}')
   link.symlink_to(model)
@@ -135,7 +135,7 @@ def test_what_a_prompt_is_made_of_is_not_overwritten(model, folder, tmp_path):
                               (goal, goal, ["--goal", goal]),
                               (folder / "data.h5", folder / "data.h5", ["--demo", folder / "data.h5"])):
     before = path.read_bytes()
-    assert f"{output} is what the prompt is made of" in refused("prompt", model, *flags, "-o", output)
+    assert f"-o {output} would overwrite the input {path}" in refused("prompt", model, *flags, "-o", output)
     assert path.read_bytes() == before
 
 
@@ -147,7 +147,7 @@ def test_what_a_prompt_is_made_of_is_not_overwritten(model, folder, tmp_path):
     ('{"qpos": [0, 0]} {"qvel": [9, 9]}', 'unexpected text at byte 17, "{"qvel": [9, 9]}"'),
     ('{"qpos": [NaN, 0]}', 'unexpected text at byte 10, "NaN, 0]}"'), ("{", "not a JSON object"),
     ('{"qpos": [0, 1e30]}', "goal.json: qpos[0][1] is 1e+30, not within ±1e+10")])
-def test_goals_of_other_dimensions(text, words, model, tmp_path):
+def test_bad_goals(text, words, model, tmp_path):
   (tmp_path / "goal.json").write_text(text)
   sentence = refused("prompt", model, "--goal", tmp_path / "goal.json")
   assert words in sentence and "goal.json" in sentence
@@ -160,43 +160,43 @@ def test_goals_of_other_dimensions(text, words, model, tmp_path):
     ({"z": [1e99] * 8}, 'element 0 of "z" is 1e+99'), ({"z": [1] * 7}, "must be 8 numbers, not 7"),
     ({"z": [1e20] * 8}, "z has the norm 2.83e+20"), ({"z": "a"}, "must be an array of 8 numbers"),
     ({"fingerprint": 3}, "for another model")])
-def test_kept_prompts_of_others(change, words, model, tmp_path):
-  kept = tmp_path / "z.json"
-  assert run("prompt", model, "--task", "easy", "-o", kept).returncode == 0
-  kept.write_text(json.dumps({**json.loads(kept.read_text()), **change}))
-  sentence = refused("prompt", model, "--z", kept)
+def test_saved_prompts_that_do_not_fit(change, words, model, tmp_path):
+  saved = tmp_path / "z.json"
+  assert run("prompt", model, "--task", "easy", "-o", saved).returncode == 0
+  saved.write_text(json.dumps({**json.loads(saved.read_text()), **change}))
+  sentence = refused("prompt", model, "--z", saved)
   assert words in sentence and "z.json" in sentence
 
 
-def test_a_kept_prompt_is_for_the_model_that_made_it(model, folder, tmp_path):
-  kept, half = tmp_path / "z.json", tmp_path / "half.safetensors"
-  assert run("prompt", model, "--task", "easy", "-o", kept).returncode == 0
-  z = prompt(model, "--z", kept)
-  own = json.loads(kept.read_text())["fingerprint"]
-  assert own in run("info", model).stdout and own in run("info", kept).stdout
+def test_a_saved_prompt_fits_only_its_model(model, folder, tmp_path):
+  saved, half = tmp_path / "z.json", tmp_path / "half.safetensors"
+  assert run("prompt", model, "--task", "easy", "-o", saved).returncode == 0
+  z = prompt(model, "--z", saved)
+  own = json.loads(saved.read_text())["fingerprint"]
+  assert own in run("info", model).stdout and own in run("info", saved).stdout
   process = run("train", folder / "data.h5", *TINY, "--seed", 1, "--steps", 20, "-o", tmp_path / "run")
   assert process.returncode == 0, process.stderr
   other = tmp_path / "run" / "model.safetensors"
   for command in (["prompt"], ["eval", "--steps", 2], ["play", "-o", tmp_path / "film.png"]):
-    sentence = refused(*command, other, "--z", kept)
+    sentence = refused(*command, other, "--z", saved)
     assert f"z.json is a prompt for another model, {model} with the fingerprint {own}" in sentence
     assert sentence.count("\n") == 1
-  # what is exported is of its kind, and old files do not say
+  # an exported model has the fingerprint of its original; old prompts have no fingerprint
   assert run("export", model, "-o", half, "--half", "--members", 1).returncode == 0
-  assert np.array_equal(prompt(half, "--z", kept), z)
-  assert np.array_equal(prompt(model.parent / "state.safetensors", "--z", kept), z)
-  kept.write_text(json.dumps({"z": z.tolist()}))
-  assert np.array_equal(prompt(other, "--z", kept), z)
-  assert run("prompt", other, "--z", kept, "-o", tmp_path / "again.json").returncode == 0
+  assert np.array_equal(prompt(half, "--z", saved), z)
+  assert np.array_equal(prompt(model.parent / "state.safetensors", "--z", saved), z)
+  saved.write_text(json.dumps({"z": z.tolist()}))
+  assert np.array_equal(prompt(other, "--z", saved), z)
+  assert run("prompt", other, "--z", saved, "-o", tmp_path / "again.json").returncode == 0
   assert "fingerprint" not in json.loads((tmp_path / "again.json").read_text())
 
 
-def test_an_output_without_a_name(model, tmp_path):
+def test_an_empty_output_name(model, tmp_path):
   assert "needs a name" in refused("prompt", model, "--task", "easy", "-o", "", cwd=tmp_path)
   assert not list(tmp_path.iterdir())
 
 
-def test_demonstrations_of_nothing_and_of_others(model, tmp_path):
+def test_demonstrations_that_are_empty_or_of_other_domains(model, tmp_path):
   empty = write_dataset(tmp_path / "empty.h5", rows=0, obs=4, env="point_mass")
   words = "empty.h5 has no transitions: a demonstration needs at least one"
   assert words in refused("prompt", model, "--demo", empty)
@@ -212,7 +212,7 @@ def test_demonstrations_of_nothing_and_of_others(model, tmp_path):
   assert "walker" in refused("prompt", model, "--demo", other)
 
 
-def test_models_of_other_domains_or_without_states(model, tmp_path):
+def test_models_of_other_domains_or_without_prompt_states(model, tmp_path):
   tensors = load_file(model)
   with safe_open(model, "np") as file:
     metadata = file.metadata()
@@ -235,7 +235,7 @@ def test_models_of_other_domains_or_without_states(model, tmp_path):
 # ---------------------------------- smaller models -----------------------------------------------
 
 
-def test_a_smaller_model_does_the_same(model, tmp_path):
+def test_an_exported_model_works_like_its_original(model, tmp_path):
   slim = tmp_path / "slim.safetensors"
   process = run("export", model, "-o", slim, "--members", 1, "--half", "--prompt-states", 100)
   assert process.returncode == 0, process.stderr
@@ -264,7 +264,7 @@ def test_a_half_model_stays_half(model, tmp_path):
   assert types["prompt.qpos"] == types["prompt.qvel"] == "F32"
 
 
-def test_bad_exports(model, tmp_path):
+def test_bad_exports_are_rejected(model, tmp_path):
   assert "members" in refused("export", model, "-o", tmp_path / "x.safetensors", "--members", 3)
   assert "-o" in refused("export", model)
   before = model.read_bytes()
