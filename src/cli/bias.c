@@ -1,5 +1,6 @@
-// bfm bias: whether models earn what they predict. Along episodes, the rewards less B(s, z)ᵀz are
-// added up, for the paper's figure; models that differ in their seed's number alone are one curve.
+// bfm bias: compare what models earn with what they predict. The bias of an episode is the sum of
+// r(s) - B(s, z)ᵀz over its states; over the steps it is the curve of the paper's figure. Models whose
+// names differ only in the number of the seed share a curve.
 
 #include <ctype.h>
 #include <limits.h>
@@ -12,7 +13,7 @@
 #include "rollout/evaluate.h"
 #include "render/plot.h"
 
-#define POINTS 100  // of a curve
+#define POINTS 100  // the most that a curve has after its start
 
 typedef struct {
   EvalCommon judge;
@@ -20,14 +21,14 @@ typedef struct {
   int64_t steps;
   double *returns;  // [models, tasks, episodes]
   double *bias;     // [models, tasks, episodes, steps]
-  double *values;   // [models, episodes], to take means of
-  int *run;         // [models] number of the run that a model is a seed of
-  char **runs;      // their names
+  double *values;   // [models, tasks, episodes], scratch for means
+  int *run;         // [models], the index of the run that the model is a seed of
+  char **runs;      // [run_count], the names of the runs
   int run_count;
 } Measure;
 
 static const struct argp_option own_options[] = {
-    {"output", 'o', "FILE", 0, "draw the bias by step, as .svg and .png", 0},
+    {"output", 'o', "FILE", 0, "draw the bias over the steps to FILE.svg and FILE.png", 0},
     {0},
 };
 
@@ -74,7 +75,7 @@ static int find_runs(Measure *m) {
   return BFM_OK;
 }
 
-// once the first model has said which tasks there are
+// allocate the results; called after the first model has determined the tasks
 static int make_room(Measure *m) {
   const EvalCommon *j = &m->judge;
   const Domain *domain;
@@ -108,13 +109,14 @@ static int measure(Measure *m) {
   return BFM_OK;
 }
 
-// ---------------------------------- what a person sees -------------------------------------------
+// ---------------------------------- results ------------------------------------------------------
 
 typedef struct {
   double mean, std;
 } Spread;
 
-// the bias of a task after so many steps, over the episodes of a run's models; 0 steps: the returns
+// Mean and standard deviation of a task over all episodes of a run's models: of the bias after `steps`
+// steps, or with steps 0 of the returns.
 static Spread over_run(const Measure *m, int run, int task, int64_t steps) {
   int64_t episodes = m->judge.options.episodes, count = 0;
   for (int i = 0; i < m->judge.model_count; i++) {
@@ -132,9 +134,11 @@ static Spread over_run(const Measure *m, int run, int task, int64_t steps) {
 static void print_table(const Measure *m) {
   const EvalCommon *j = &m->judge;
   int width = task_width(&j->tasks);
-  printf("%s, %ld episode%s of each task and model, %s; below 0: more was predicted than earned\n",
-         j->env, (long)j->options.episodes, j->options.episodes > 1 ? "s" : "",
-         j->options.es ? "the best of sampled actions" : "the policy's mean");
+  printf("%s, %ld episode%s per task and model, ", j->env, (long)j->options.episodes,
+         j->options.episodes > 1 ? "s" : "");
+  if (j->options.es) printf("the best of %ld sampled actions\n", (long)j->options.es);
+  else printf("the policy's mean action\n");
+  printf("bias = return - predicted (below 0: overoptimistic), share = bias / |return|\n");
   printf("%-*s %9s %9s %9s  %-8s %7s%s\n", width, "task", "return", "predicted", "bias", "",
          "share", m->run_count > 1 ? "  model" : "");
   for (int t = 0; t < m->judge.tasks.count; t++) {
@@ -143,7 +147,7 @@ static void print_table(const Measure *m) {
       print_task(r ? "" : m->judge.tasks.text[t], width);
       printf(" %9.1f %9.1f %9.1f ± %-8.1f", earned.mean, earned.mean - bias.mean, bias.mean,
              bias.std);
-      if (fabs(earned.mean) >= 0.05)  // not shown as 0
+      if (fabs(earned.mean) >= 0.05)  // a return that is printed as 0.0 has no share
         printf("%6.0f%%", 100 * bias.mean / fabs(earned.mean));
       else printf("%7s", "");
       printf("%s%s\n", m->run_count > 1 ? "  " : "", m->run_count > 1 ? m->runs[r] : "");
@@ -151,7 +155,7 @@ static void print_table(const Measure *m) {
   }
 }
 
-// the bias of a model's task after each step, the mean of its episodes
+// the bias after each step, as the mean over the episodes from number `at` on
 static cJSON *curve_json(const Measure *m, int64_t at) {
   int64_t episodes = m->judge.options.episodes;
   cJSON *curve = cJSON_CreateArray();
@@ -182,7 +186,7 @@ static void print_line(const Measure *m, int model, int task) {
   cJSON_AddNumberToObject(line, "predicted", earned - mean);
   cJSON_AddNumberToObject(line, "bias", mean);
   cJSON_AddNumberToObject(line, "std", std);
-  cJSON_AddNumberToObject(line, "share", mean / fabs(earned));  // null where nothing was earned
+  cJSON_AddNumberToObject(line, "share", mean / fabs(earned));  // null if the return is 0
   cJSON_AddItemToObject(line, "returns",
                         cJSON_CreateDoubleArray(m->returns + at, (int)j->options.episodes));
   cJSON_AddItemToObject(line, "biases",
@@ -203,7 +207,7 @@ static void print_json(const Measure *m) {
 static void fill_curve(const Measure *m, int run, int task, PlotCurve *curve, double *numbers) {
   double *x = numbers, *y = x + POINTS + 1, *spread = y + POINTS + 1;
   int count = m->steps < POINTS ? (int)m->steps : POINTS;
-  x[0] = y[0] = spread[0] = 0;  // an episode begins without
+  x[0] = y[0] = spread[0] = 0;  // before the first step there is no bias
   for (int i = 1; i <= count; i++) {
     int64_t step = m->steps * i / count;
     Spread s = over_run(m, run, task, step);
@@ -258,13 +262,18 @@ int cli_bias(int argc, char **argv) {
       {own_options,
        parse,
        "MODEL...",
-       "Prompt models with tasks, let them act and compare what an episode earns with what they "
-       "predict for its states, the sum of B(s, z)·z: a bias below 0 is overoptimism. Models that "
-       "differ in their seed's number alone (model.0.safetensors, model.1.safetensors) are taken "
-       "together.\v"
+       "Compare the returns that models earn with those they predict. A model predicts the reward "
+       "B(s, z)·z in each state; the bias of an episode is its return minus the sum of these "
+       "predictions, so a bias below 0 is overoptimism. Models whose file names differ only in the "
+       "number of the seed (model.0.safetensors, model.1.safetensors) are averaged.\v"
        "Examples:\n"
        "  bfm bias models/walker.safetensors --tasks walk,run\n"
-       "  bfm bias runs/fb/model.* runs/fb-aw/model.* --tasks in -o bias.svg\n",
+       "  bfm bias models/walker.safetensors --tasks in --episodes 2 --json\n"
+       "Two seeds of a method, with a picture (a short run of seconds, on a CPU):\n"
+       "  bfm collect point_mass --steps 5k -o bias.h5\n"
+       "  bfm train bias.h5 --preset small --batch 64 --steps 100 --seeds 2 \\\n"
+       "    -o runs/bias\n"
+       "  bfm bias runs/bias/model.*.safetensors --tasks in -o bias\n",
        m.judge.parsers,
        NULL,
        NULL};

@@ -1,4 +1,5 @@
-// bfm eval: what models earn on tasks, in whole episodes; several models are seeds of one thing.
+// bfm eval: measure the returns of models on tasks in whole episodes. Several models are evaluated as
+// seeds of one method.
 
 #include <math.h>
 #include <stdlib.h>
@@ -15,17 +16,18 @@ typedef struct {
   const char *z;
   double softmax;
   int random;
-  double *returns;  // [models, or one more for random actions, tasks, episodes]
-  double *means;    // [models], of the task that is printed
+  double *returns;  // [models + 1, tasks, episodes]; the last is for random actions
+  double *means;    // [models], scratch: the means of the task that is printed
 } Evaluation;
 
 enum { KEY_RANDOM = 0x900, KEY_SOFTMAX, KEY_Z };
 
 static const struct argp_option own_options[] = {
-    {"random", KEY_RANDOM, NULL, 0, "compare with random actions", 0},
-    {"softmax", KEY_SOFTMAX, "REAL", 0, "weigh states by softmax(reward / REAL) when prompting", 0},
+    {"random", KEY_RANDOM, NULL, 0, "also evaluate uniformly random actions", 0},
+    {"softmax", KEY_SOFTMAX, "REAL", 0,
+     "weight prompt states by softmax(reward / REAL), REAL above 0, when prompting", 0},
     {"z", KEY_Z, "FILE", 0,
-     "a prompt that bfm prompt -o has written, in place of the tasks: they only measure", 0},
+     "prompt the models with a z that bfm prompt -o has written; the tasks then only measure", 0},
     {0},
 };
 
@@ -46,7 +48,7 @@ static double *returns_of(const Evaluation *e, int model, int task) {
   return e->returns + ((size_t)model * e->judge.tasks.count + task) * e->judge.options.episodes;
 }
 
-// once the first model has said which tasks there are
+// allocate the returns; called after the first model has determined the tasks
 static int make_returns(Evaluation *e) {
   const EvalCommon *j = &e->judge;
   if (e->returns) return BFM_OK;
@@ -57,7 +59,7 @@ static int make_returns(Evaluation *e) {
                                 : bfm_fail(BFM_NO_MEMORY, "no memory for %zu returns", count);
 }
 
-// z [tasks, d] of --z, which is the same for all
+// read the z of --z into each row of z [tasks, d]
 static int read_z(const Evaluation *e, bfm_agent *agent, float **z) {
   int64_t d = bfm_agent_d(agent);
   *z = calloc(e->judge.tasks.count, d * sizeof **z);
@@ -86,7 +88,7 @@ static int evaluate_policy(Evaluation *e, Policy *policy) {
   const EvalCommon *j = &e->judge;
   if (j->options.es || e->softmax > 0 || e->z) {
     return bfm_fail(BFM_BAD_ARGUMENT,
-                    "%s is the policy of one task: it takes no --es, --softmax and --z",
+                    "%s is the policy of a single task: it takes no --es, --softmax or --z",
                     policy->path);
   }
   TRY(eval_common_take_env(&e->judge, policy->env, *policy->task ? policy->task : "all"));
@@ -115,13 +117,13 @@ static int evaluate_all(Evaluation *e) {
   return e->random ? evaluate_random(j->env, &plan, returns_of(e, j->now, 0)) : BFM_OK;
 }
 
-// ---------------------------------- what a person sees -------------------------------------------
+// ---------------------------------- results ------------------------------------------------------
 
 static const char *name_of(const Evaluation *e, int model) {
   return model < e->judge.model_count ? e->judge.models[model] : "random";
 }
 
-// D4RL's score of a return, for a task that is D4RL's; NaN: there is none
+// the normalized score of a return; NaN if the task is not one of D4RL's
 static double score_of(const Evaluation *e, int task, double value) {
   return task < 0 ? NAN : d4rl_score(e->judge.env, e->judge.tasks.text[task], value);
 }
@@ -165,8 +167,8 @@ static double mean_of(const Evaluation *e, int model, int task) {
   return mean;
 }
 
-// mean and spread of a task (-1: of the mean of all): over the episodes of one model, or over
-// models
+// Mean and standard deviation of a task's returns, or with task -1 of the mean over all tasks: over
+// episodes if there is one model, otherwise over models.
 static void summary(const Evaluation *e, int task, double *mean, double *std) {
   int models = e->judge.model_count, tasks = e->judge.tasks.count;
   if (models == 1 && task >= 0) {
@@ -207,10 +209,11 @@ static void print_row(const Evaluation *e, int task, int width) {
 static void print_table(const Evaluation *e) {
   const EvalCommon *j = &e->judge;
   int width = task_width(&j->tasks);
-  printf("%s, %ld episode%s a task, %s; mean ± std over %s\n", j->env, (long)j->options.episodes,
-         j->options.episodes > 1 ? "s" : "",
-         j->options.es ? "the best of sampled actions" : "the policy's mean",
-         j->model_count > 1 ? "models" : "episodes");
+  printf("%s, %ld episode%s per task, ", j->env, (long)j->options.episodes,
+         j->options.episodes > 1 ? "s" : "");
+  if (j->options.es) printf("the best of %ld sampled actions", (long)j->options.es);
+  else printf("the policy's mean action");
+  printf("; mean ± std over %s\n", j->model_count > 1 ? "models" : "episodes");
   printf("%-*s %8s  %-7s", width, "task", "return", "");
   if (has_scores(e)) printf(" %8s", "D4RL");
   if (e->random) printf(" %8s", "random");
@@ -226,7 +229,10 @@ static void print_table(const Evaluation *e) {
 static int run(Evaluation *e) {
   EvalCommon *j = &e->judge;
   if (e->z && e->softmax > 0) {
-    return bfm_fail(BFM_BAD_ARGUMENT, "--softmax is for prompts by tasks, which --z replaces");
+    return bfm_fail(
+        BFM_BAD_ARGUMENT,
+        "--softmax %g has no effect with --z %s, which replaces prompting: leave it out",
+        e->softmax, e->z);
   }
   j->count = j->model_count + e->random;
   cli_catch_signals();
@@ -246,15 +252,21 @@ int cli_eval(int argc, char **argv) {
       {own_options,
        parse,
        "MODEL...",
-       "Prompt models with tasks, let them act in whole episodes and add up the rewards. Several "
-       "models are taken for seeds of one thing: the table shows mean ± std over them. Policies "
-       "that bfm collect has trained (td3, mood) are evaluated as well, on their own task if none "
-       "is named.\v"
+       "Measure the returns of models. Each model is prompted with each task and acts in whole "
+       "episodes; a return is the sum of an episode's rewards. With several models, which should "
+       "be seeds of one method, the table shows mean ± std over the models. Policies that bfm "
+       "collect has trained (with td3 or mood) can be evaluated too, by default on their own "
+       "task.\v"
        "Examples:\n"
        "  bfm eval models/walker.safetensors --random --episodes 10\n"
        "  bfm eval models/walker.safetensors --tasks 'height > 1' --es 32 --episodes 2\n"
+       "  bfm prompt models/walker.safetensors --task run -o run.json\n"
        "  bfm eval models/walker.safetensors --z run.json --tasks speed --json\n"
-       "  bfm eval runs/five/model.*.safetensors --tasks in --es 32\n",
+       "Two seeds of a method (a short run of seconds, on a CPU):\n"
+       "  bfm collect point_mass --steps 5k -o two.h5\n"
+       "  bfm train two.h5 --preset small --batch 64 --steps 100 --seeds 2 \\\n"
+       "    -o runs/two\n"
+       "  bfm eval runs/two/model.*.safetensors --tasks in\n",
        e.judge.parsers,
        NULL,
        NULL};

@@ -1,4 +1,4 @@
-"""bfm eval: what models earn, in tables and in JSON."""
+"""bfm eval: returns of models in tables and in JSON."""
 import json
 import os
 import signal
@@ -28,7 +28,7 @@ def test_one_line_for_each_model_and_task(models):
     assert 0 <= min(line["returns"]) and max(line["returns"]) <= 5
 
 
-def test_the_same_again_and_another_seed(models):
+def test_equal_seeds_give_equal_returns(models):
   first, again, other = (lines(models[0], *SHORT, "--tasks", "x", "--seed", seed, "--es", 4)[0]
                          for seed in (1, 1, 2))
   assert first == again and first["returns"] != other["returns"]
@@ -41,12 +41,12 @@ def test_tables(models):
   assert "over models" in two and str(models[1]) in two and "reach" not in two
 
 
-def test_groups_stand_beside_names(models):
+def test_groups_of_tasks_mix_with_names_and_expressions(models):
   found = lines(models[0], *SHORT, "--tasks", "max(x, y), in, reach_top_left")
   assert [line["task"] for line in found] == ["max(x, y)", "easy", "reach_top_left"]
 
 
-def test_long_rewards_are_cut_in_the_table_and_whole_in_json(models):
+def test_long_rewards_are_cut_in_the_table_but_not_in_json(models):
   long = " + ".join(["(x > 0.1)"] * 8)
   table = run("eval", models[0], *SHORT, "--tasks", f"easy, {long}").stdout.splitlines()[1:4]
   assert long[:47] + "…" in table[2] and long[:48] not in table[2]
@@ -55,7 +55,7 @@ def test_long_rewards_are_cut_in_the_table_and_whole_in_json(models):
   assert lines(models[0], *SHORT, "--tasks", long)[0]["task"] == long
 
 
-def test_policies_of_one_task(models, tmp_path):
+def test_policies_of_a_single_task(models, tmp_path):
   data = tmp_path / "d.h5"
   process = run("collect", "point_mass", "--with", "td3", "--task", "easy", "--steps", 200, "--envs", 4,
                 "--hidden", 16, "--batch", 16, "-o", data)
@@ -76,16 +76,16 @@ def test_policies_of_one_task(models, tmp_path):
   assert "--softmax" in refused("eval", policy, *SHORT, "--softmax", 1)
 
 
-def test_a_kept_prompt_is_measured_by_tasks(models, tmp_path):
+def test_a_saved_prompt_is_measured_by_tasks(models, tmp_path):
   assert run("prompt", models[0], "--task", "easy", "-o", tmp_path / "z.json").returncode == 0
-  kept = lines(models[0], *SHORT, "--z", tmp_path / "z.json", "--tasks", "easy, x")
-  assert [(line["task"], line["z"]) for line in kept] == [
+  saved = lines(models[0], *SHORT, "--z", tmp_path / "z.json", "--tasks", "easy, x")
+  assert [(line["task"], line["z"]) for line in saved] == [
       (task, str(tmp_path / "z.json")) for task in ("easy", "x")]
-  asked = {task: lines(models[0], *SHORT, "--tasks", task)[0]["returns"] for task in ("easy", "x")}
-  assert kept[0]["returns"] == asked["easy"] and kept[1]["returns"] != asked["x"]
+  prompted = {task: lines(models[0], *SHORT, "--tasks", task)[0]["returns"] for task in ("easy", "x")}
+  assert saved[0]["returns"] == prompted["easy"] and saved[1]["returns"] != prompted["x"]
 
 
-def test_scores_of_d4rl(tmp_path):
+def test_d4rl_scores(tmp_path):
   assert run("collect", "hopper", "--steps", 200, "-o", tmp_path / "data.h5").returncode == 0
   process = run("train", tmp_path / "data.h5", *TINY, "--steps", 2, "-o", tmp_path / "run")
   assert process.returncode == 0, process.stderr
@@ -97,7 +97,7 @@ def test_scores_of_d4rl(tmp_path):
   assert "D4RL" in title and float(run_row.split()[-1]) == pytest.approx(own["d4rl"], abs=0.06)
 
 
-def test_refusals(models, tmp_path):
+def test_bad_arguments_are_rejected(models, tmp_path):
   for typed in ("eesy", "EASY"):
     assert "did you mean the task easy?" in refused("eval", models[0], *SHORT, "--tasks", typed)
   assert 'no group of tasks "ALL"; did you mean all?' in refused("eval", models[0], "--tasks", "x, ALL")
