@@ -1,6 +1,6 @@
-// Coverage of a dataset. Where it has the states of a known robot: the cells of a coarse grid over
-// a few telling quantities that a sample of its states falls into. The number of a state's cell is
-// a reward expression like any other. Elsewhere: the entropy of the observations, column by column.
+// Coverage of a dataset. If it has the states of a known robot, coverage is the number of cells of a
+// coarse grid over a few quantities that a sample of its states visits. The index of a state's cell is
+// computed as a reward expression. Otherwise, coverage is the mean entropy of the observation's columns.
 
 #include "cli/coverage.h"
 
@@ -12,15 +12,15 @@
 #include "envs/bulk.h"
 #include "envs/domain.h"
 
-#define STATES 20000   // of the sample, evenly spread over the rows
-#define SIDE 1000      // cells along an axis, to either side of 0
-#define BIN_WIDTH 0.1  // of an observation
+#define STATES 20000   // size of the sample, spread evenly over the rows
+#define SIDE 1000      // cells along an axis on each side of 0
+#define BIN_WIDTH 0.1  // of the histogram of an observation
 #define BINS 2000
 
-// the first grid that a robot has all quantities of is its grid; cells have fixed sizes, so that
-// datasets can be compared
+// A robot uses the first grid whose quantities it has. Cells have fixed sizes, so that datasets can be
+// compared.
 static const struct {
-  const char *grid;  // in words
+  const char *grid;  // the description that is printed
   struct {
     const char *quantity, *cell;
   } axes[3];
@@ -72,7 +72,7 @@ static int compare(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-// cells 0: the robot has none of the grids
+// Count the visited cells; *grid is the grid that was used. If the robot fits no grid, *cells is 0.
 static int count_cells(const Dataset *data, const World *world, Threads *threads, int *grid,
                        int64_t *cells) {
   int64_t n = sample_size(data);
@@ -121,7 +121,7 @@ static int add_cells(const Dataset *data, cJSON *coverage, int *done) {
 
 // ---------------------------------- entropy ------------------------------------------------------
 
-// bits of a histogram of one column
+// entropy of one column's histogram, in bits
 static double column_bits(const Dataset *data, int64_t column) {
   int64_t counts[BINS] = {0}, n = sample_size(data);
   for (int64_t i = 0; i < n; i++) {

@@ -1,4 +1,5 @@
-// How much of the world a dataset has seen, as one number that two datasets can be compared by.
+// Coverage: how much of the state space a dataset visits, as one number by which datasets can be
+// compared.
 
 #ifndef BFM_CLI_COVERAGE_H
 #define BFM_CLI_COVERAGE_H
@@ -7,7 +8,7 @@
 
 #include "data/dataset.h"
 
-// add "coverage" to what is said of a dataset; it must have been read with its states
+// Add "coverage" to `info`. The dataset must come from dataset_read_all, with its states.
 int coverage_info(const Dataset *data, cJSON *info);
 
 #endif

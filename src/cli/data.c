@@ -1,5 +1,6 @@
-// bfm data: datasets out of datasets. Every action reads what is named, keeps some of its episodes
-// and writes a file in D4RL's layout; the actions differ in what they keep.
+// bfm data: make a dataset from others. Every action reads the given datasets as one, keeps some or
+// all of its transitions and writes them to a file in D4RL's layout; the actions differ in what they
+// keep.
 
 #include <inttypes.h>
 #include <math.h>
@@ -18,9 +19,9 @@ typedef struct {
 
 static const Option choice_options[] = {
     {"steps", OPTION_INT, offsetof(Choice, steps), "100k", 2, INFINITY, NULL,
-     "subsample: transitions to keep, the last episode cut to fit"},
+     "subsample: transitions to keep; the last episode is cut to fit"},
     {"seed", OPTION_INT, offsetof(Choice, seed), "0", 0, INFINITY, NULL,
-     "subsample: of which episodes are kept"},
+     "subsample: seed of the random choice of episodes"},
     {.name = NULL},
 };
 
@@ -32,7 +33,7 @@ typedef struct {
   const char *path;
 } Arguments;
 
-// ---------------------------------- what is kept -------------------------------------------------
+// ---------------------------------- choosing transitions -----------------------------------------
 
 static int keep_all(const Choice *choice, const Dataset *data, uint8_t *keep) {
   (void)choice;
@@ -40,7 +41,8 @@ static int keep_all(const Choice *choice, const Dataset *data, uint8_t *keep) {
   return BFM_OK;
 }
 
-// whole episodes in a random order until there are enough; in the file they keep their own order
+// keep whole episodes in a random order until there are enough transitions; the file has them in their
+// original order
 static int keep_some(const Choice *choice, const Dataset *data, uint8_t *keep) {
   Piece *pieces;
   int64_t episodes;
@@ -69,7 +71,7 @@ static int keep_some(const Choice *choice, const Dataset *data, uint8_t *keep) {
 
 typedef struct {
   const char *name;
-  int most;  // datasets it takes
+  int most;  // the most datasets that it takes
   int (*keep)(const Choice *choice, const Dataset *data, uint8_t *keep);
 } Action;
 
@@ -94,16 +96,16 @@ static int write_kept(const Arguments *a, const Action *action, const Dataset *d
 
 static int run(const Arguments *a) {
   const Action *action = NULL;
-  Suggestion nearest = {.word = a->word_count ? a->words[0] : ""};
+  Suggestion suggestion = {.word = a->word_count ? a->words[0] : ""};
   for (int i = 0; i < ACTION_COUNT; i++) {
-    suggest_try(&nearest, actions[i].name);
-    if (!strcmp(nearest.word, actions[i].name)) action = &actions[i];
+    suggest_try(&suggestion, actions[i].name);
+    if (!strcmp(suggestion.word, actions[i].name)) action = &actions[i];
   }
   if (!action && a->word_count) {
-    return bfm_fail(BFM_BAD_ARGUMENT, "there is no \"data %.64s\"%s", nearest.word,
-                    suggest_say(&nearest, ": say merge, subsample or convert"));
+    return bfm_fail(BFM_BAD_ARGUMENT, "there is no action \"%.64s\"%s", suggestion.word,
+                    suggest_say(&suggestion, ": name merge, subsample or convert"));
   }
-  if (!action) return bfm_fail(BFM_BAD_ARGUMENT, "say what to do: merge, subsample or convert");
+  if (!action) return bfm_fail(BFM_BAD_ARGUMENT, "name an action: merge, subsample or convert");
   int count = a->word_count - 1;
   if (count < 1)
     return bfm_fail(BFM_BAD_ARGUMENT, "name a dataset: bfm data %s data.h5", action->name);
@@ -112,8 +114,8 @@ static int run(const Arguments *a) {
   }
   const cJSON *given = a->flags.given->child;
   if (given && action->keep == keep_all) {
-    return bfm_fail(BFM_BAD_ARGUMENT, "--%s is for subsample: %s keeps all transitions",
-                    given->string, action->name);
+    return bfm_fail(BFM_BAD_ARGUMENT, "--%s %s is for subsample: %s keeps all transitions",
+                    given->string, given->valuestring, action->name);
   }
   if (!a->path) return bfm_fail(BFM_BAD_ARGUMENT, "name the file to write: -o out.h5");
 
@@ -126,7 +128,7 @@ static int run(const Arguments *a) {
 }
 
 static const struct argp_option own_options[] = {
-    {"output", 'o', "FILE", 0, "the new dataset; a file that is there is not overwritten", 0},
+    {"output", 'o', "FILE", 0, "the file to write (required); it must not exist yet", 0},
     {0},
 };
 
@@ -143,19 +145,25 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
 int cli_data(int argc, char **argv) {
   Arguments a = {.words = calloc(argc, sizeof *a.words)};
   int status = a.words ? BFM_OK : bfm_fail(BFM_NO_MEMORY, "no memory for %d arguments", argc);
-  if (!status) status = flags_new(&a.flags, choice_options, &a.choice, "Choice");
+  if (!status) status = flags_new(&a.flags, choice_options, &a.choice, "Transitions to keep");
   if (status) return cli_fail(status);
   const struct argp_child children[] = {{&a.flags.argp, 0, NULL, 1}, {0}};
   const struct argp argp = {own_options,
                             parse,
                             "merge|subsample|convert DATA...",
-                            "Write a dataset in D4RL's layout out of others: HDF5 files of D4RL's "
-                            "or Minari's layout, folders "
-                            "of npz episodes.\v"
-                            "Examples:\n"
+                            "Read datasets and write one HDF5 file in D4RL's layout. Datasets are "
+                            "HDF5 files in D4RL's or Minari's layout, or ExORL's folders of npz "
+                            "episodes.\n"
+                            "  merge      all transitions of several datasets\n"
+                            "  subsample  a random choice of episodes\n"
+                            "  convert    all transitions of one dataset\v"
+                            "Examples (the first two commands make the data):\n"
+                            "  bfm collect point_mass --steps 5k -o a.h5\n"
+                            "  bfm collect point_mass --steps 5k --seed 1 -o b.h5\n"
                             "  bfm data merge a.h5 b.h5 -o both.h5\n"
-                            "  bfm data subsample mood.h5 --steps 10k -o small.h5\n"
-                            "  bfm data convert exorl/walker/buffer -o walker.h5\n",
+                            "  bfm data subsample both.h5 --steps 2k -o small.h5\n"
+                            "A folder of episodes that was downloaded from ExORL:\n"
+                            "  bfm data convert exorl/walker/buffer -o exorl.h5\n",
                             children,
                             NULL,
                             NULL};

@@ -1,5 +1,5 @@
-// bfm info: what a file of bfm or a dataset holds. A file is told by its first bytes, then read in
-// full and checked as training or loading would: what cannot be trusted gives a non-zero exit.
+// bfm info: describe a file and check it. The first bytes of a file tell its kind; then it is read in
+// full and checked as training or loading would check it. The exit status of a bad file is not 0.
 
 #include <cjson/cJSON.h>
 #include <errno.h>
@@ -26,9 +26,9 @@ typedef struct {
   double lo, hi, mean;
 } Range;
 
-static const Range nothing = {INFINITY, -INFINITY, 0};
+static const Range empty = {INFINITY, -INFINITY, 0};
 
-// until all are there the mean is their sum
+// add a value; `mean` holds the sum until the caller divides it
 static void extend(Range *range, double value) {
   range->lo = fmin(range->lo, value);
   range->hi = fmax(range->hi, value);
@@ -36,7 +36,7 @@ static void extend(Range *range, double value) {
 }
 
 static Range range_of(const float *values, int64_t count) {
-  Range range = nothing;
+  Range range = empty;
   for (int64_t i = 0; i < count; i++) extend(&range, values[i]);
   if (count) range.mean /= (double)count;
   return range;
@@ -57,7 +57,7 @@ static int episodes_info(const Dataset *data, cJSON *info, cJSON *ranges) {
   Piece *pieces;
   int64_t count, episode = -1, length = 0;
   TRY(episode_index(data, &pieces, &count));
-  Range lengths = nothing, returns = nothing;
+  Range lengths = empty, returns = empty;
   double sum = 0;
   int rewarded = 0;
   for (int64_t k = 0; k < data->episodes; k++) {
@@ -74,11 +74,11 @@ static int episodes_info(const Dataset *data, cJSON *info, cJSON *ranges) {
     extend(&returns, sum);
   }
   free(pieces);
-  lengths.mean /= (double)count;  // there are two rows at least
+  lengths.mean /= (double)count;  // not 0: a dataset has at least two rows
   returns.mean /= (double)count;
   cJSON_AddNumberToObject(info, "episodes", (double)count);
   cJSON_AddItemToObject(ranges, "lengths", range_item(lengths));
-  // files without rewards often have zeros in their place
+  // datasets without rewards often store zeros
   if (rewarded) cJSON_AddItemToObject(ranges, "returns", range_item(returns));
   return BFM_OK;
 }
@@ -175,7 +175,7 @@ static int check_explorer(const char *path, cJSON *info) {
   return BFM_OK;
 }
 
-// the surest check of a file is to load it
+// how to check each kind of file: by loading it
 static const struct {
   const char *kind;
   int (*check)(const char *path, cJSON *info);
@@ -188,14 +188,20 @@ static const struct {
 
 static int check(const char *path, const SafeTensors *file, cJSON *info) {
   const char *kind = safetensors_metadata(file, "bfm");
-  if (!kind) return bfm_fail(BFM_BAD_FILE, "%s: no file of bfm, its metadata has no \"bfm\"", path);
+  if (!kind) {
+    return bfm_fail(BFM_BAD_FILE,
+                    "%s was not written by bfm: the key \"bfm\" is missing in its metadata", path);
+  }
   for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
     if (!strcmp(kinds[i].kind, kind)) return kinds[i].check(path, info);
   }
-  return bfm_fail(BFM_BAD_FILE, "%s: bfm knows no file of the kind \"%.64s\"", path, kind);
+  return bfm_fail(
+      BFM_BAD_FILE,
+      "%s is of the unknown kind \"%.64s\"; bfm reads model, state, policy and explorer", path,
+      kind);
 }
 
-// counts as numbers, the configuration as an object, all else as text
+// metadata is text: add what parses as JSON (counts, the configuration) as JSON, all else as text
 static void add_metadata(cJSON *info, const char *key, const char *value) {
   if (!strcmp(key, "bfm")) key = "kind";
   if (!value || cJSON_HasObjectItem(info, key)) return;
@@ -229,7 +235,7 @@ static int safetensors_info(const char *path, cJSON *info) {
 
 typedef int Info(const char *path, cJSON *info);
 
-// what a regular file is, by its first bytes, or by its name where these do not tell
+// the function for a regular file, by its first bytes, or else by its name
 static Info *info_of(const char *path) {
   static const char hdf5[8] = "\x89HDF\r\n\x1a\n";
   static const char *const datasets[] = {".h5", ".hdf5", ".npz"};
@@ -239,7 +245,8 @@ static Info *info_of(const char *path) {
   if (file) fclose(file);
   if (!memcmp(head, hdf5, sizeof head)) return dataset_info;
   if (picture_of(head, n)) return picture_of(head, n);
-  // the first number of a safetensors file may look like a brace, with zeros behind it
+  // A safetensors file begins with a number of eight bytes, the first of which may be a brace. Then
+  // zeros follow, which JSON does not contain.
   if (*head == '{' && !memchr(head, 0, n)) return records_info;
   if (cli_has_suffix(path, ".json") || cli_has_suffix(path, ".jsonl")) return records_info;
   for (size_t i = 0; i < sizeof datasets / sizeof *datasets; i++) {
@@ -254,7 +261,7 @@ static int folder_info(const char *path, cJSON *info) {
   return (access(record, F_OK) ? dataset_info : run_info)(path, info);
 }
 
-// of what is neither a file nor a folder nothing is read: a pipe may never answer
+// Only files and folders are opened: reading from a pipe could block forever.
 static int file_info(const char *path, cJSON *info) {
   struct stat about;
   if (stat(path, &about)) return bfm_fail(BFM_IO, "cannot open %s: %s", path, strerror(errno));
@@ -280,12 +287,12 @@ static void print_ranges(const cJSON *ranges) {
   cJSON_ArrayForEach(item, ranges) print_range(item->string, item_range(item));
 }
 
-// tensors of a network, those whose names share the first word, as one line
+// print one line for the tensors whose names begin with the same word as the first one's
 static void print_network(const cJSON *first) {
   size_t length = strcspn(first->string, ".");
   int tensors = 0;
   double numbers = 0;
-  Range all = nothing;
+  Range all = empty;
   for (const cJSON *item = first; item; item = item->next) {
     if (strncmp(item->string, first->string, length) || strcspn(item->string, ".") != length)
       continue;
@@ -307,7 +314,7 @@ static void print_network(const cJSON *first) {
 static void print_networks(const cJSON *tensors) {
   const cJSON *item;
   cJSON_ArrayForEach(item, tensors) {
-    // only where the network's first tensor is
+    // a network is printed where its first tensor is
     size_t length = strcspn(item->string, ".");
     const cJSON *other = tensors->child;
     while (strncmp(other->string, item->string, length) || strcspn(other->string, ".") != length) {
@@ -317,7 +324,8 @@ static void print_networks(const cJSON *tensors) {
   }
 }
 
-// a text as it is, fractions to six digits, all else as JSON; to be freed
+// A JSON value for people: a string as it is, a fraction with six digits, all else as JSON. The caller
+// frees the text.
 static char *text_of(const cJSON *item) {
   char digits[32];
   if (cJSON_IsString(item)) return strdup(item->valuestring);
@@ -380,7 +388,7 @@ typedef struct {
 } Arguments;
 
 static const struct argp_option own_options[] = {
-    {"json", 'j', NULL, 0, "print a JSON object a file, one a line, with every tensor", 0},
+    {"json", 'j', NULL, 0, "print one JSON object per file, each on a line, with every tensor", 0},
     {0},
 };
 
@@ -389,7 +397,9 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
   switch (key) {
     case 'j': a->json = 1; return 0;
     case ARGP_KEY_ARG: a->paths[a->path_count++] = arg; return 0;
-    case ARGP_KEY_NO_ARGS: argp_error(state, "name a file"); return 0;
+    case ARGP_KEY_NO_ARGS:
+      argp_error(state, "name a file: bfm info models/walker.safetensors");
+      return 0;
     default: return ARGP_ERR_UNKNOWN;
   }
 }
@@ -398,13 +408,16 @@ int cli_info(int argc, char **argv) {
   const struct argp argp = {own_options,
                             parse,
                             "FILE...",
-                            "Say what a model, a policy, a training state, a dataset, the folder "
-                            "of a run, a log, a ledger, measurements, a kept prompt, a goal, a "
-                            "picture or a film holds, and check that it is sound: the exit status "
-                            "is not 0 when a file cannot be trusted.\v"
+                            "Describe files and check that they are intact. A file may be a model, "
+                            "a policy, a training state, a dataset, the folder of a run, a log, "
+                            "a ledger, measurements in JSON, a saved prompt, a goal, a picture or "
+                            "a film. If one is damaged, the exit status is not 0. Nothing is "
+                            "written.\v"
                             "Examples:\n"
                             "  bfm info models/walker.safetensors\n"
-                            "  bfm info mood.h5 runs/walker --json\n",
+                            "  bfm info results/ledger.jsonl --json\n"
+                            "  bfm collect point_mass --steps 5k -o info.h5\n"
+                            "  bfm info info.h5\n",
                             NULL,
                             NULL,
                             NULL};

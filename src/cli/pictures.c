@@ -1,4 +1,5 @@
-// Pictures are decoded, films read box by box to the end: what was cut or damaged is noticed.
+// Pictures are decoded and films are read box by box to the end, so that cut and damaged files are
+// noticed.
 
 #include "cli/pictures.h"
 
@@ -20,8 +21,8 @@ static int decode(const char *path, png_image *image) {
     return bfm_fail(BFM_BAD_FILE, "%s: %s", path, image->message);
   }
   if ((uint64_t)image->width * image->height > MOST_PIXELS) {
-    return bfm_fail(BFM_BAD_FILE, "%s: %u x %u are more pixels than a picture has", path,
-                    image->width, image->height);
+    return bfm_fail(BFM_BAD_FILE, "%s has %u x %u pixels, more than %d: it is not read", path,
+                    image->width, image->height, MOST_PIXELS);
   }
   image->format = PNG_FORMAT_RGBA;
   void *pixels = malloc(PNG_IMAGE_SIZE(*image));
@@ -73,14 +74,15 @@ static uint64_t number(const unsigned char *at, int bytes) {
 
 static int is(const unsigned char *type, const char *name) { return !memcmp(type, name, 4); }
 
-// what a box without boxes inside says
+// read duration, size or number of frames from a box that contains no other boxes
 static void read_leaf(const unsigned char *type, const unsigned char *body, size_t size,
                       Film *film) {
-  int wide = size && body[0] == 1;  // its times have eight bytes
-  if (is(type, "mvhd") && size >= (wide ? 32u : 20u)) {
-    double ticks = (double)number(body + (wide ? 20 : 12), 4);
-    if (ticks > 0) film->seconds = (double)number(body + (wide ? 24 : 16), wide ? 8 : 4) / ticks;
-  } else if (is(type, "tkhd") && size >= (wide ? 96u : 84u)) {
+  int is_64_bit = size && body[0] == 1;  // version 1: times have eight bytes, not four
+  if (is(type, "mvhd") && size >= (is_64_bit ? 32u : 20u)) {
+    const unsigned char *scale = body + (is_64_bit ? 20 : 12), *duration = scale + 4;
+    double ticks = (double)number(scale, 4);
+    if (ticks > 0) film->seconds = (double)number(duration, is_64_bit ? 8 : 4) / ticks;
+  } else if (is(type, "tkhd") && size >= (is_64_bit ? 96u : 84u)) {
     film->width = (double)number(body + size - 8, 4) / 65536;
     film->height = (double)number(body + size - 4, 4) / 65536;
   } else if (is(type, "stsz") && size >= 12) {
@@ -88,7 +90,7 @@ static void read_leaf(const unsigned char *type, const unsigned char *body, size
   }
 }
 
-// the boxes from `at` to `end`; returns whether they fill that place
+// read the boxes from `at` to `end`; returns whether they fill this range exactly
 static int read_boxes(const unsigned char *at, const unsigned char *end, int depth, Film *film) {
   static const char *const folders[] = {"moov", "trak", "mdia", "minf", "stbl"};
   while (at < end) {
@@ -114,7 +116,7 @@ static int mp4_info(const char *path, cJSON *info) {
   int whole = read_boxes(bytes, bytes + size, 0, &film);
   free(bytes);
   if (!whole) return bfm_fail(BFM_BAD_FILE, "%s: the film is cut or damaged", path);
-  if (!film.frames) return bfm_fail(BFM_BAD_FILE, "%s: a film without pictures", path);
+  if (!film.frames) return bfm_fail(BFM_BAD_FILE, "%s: the film has no frames", path);
   cJSON_AddStringToObject(info, "kind", "film");
   cJSON_AddNumberToObject(info, "width", film.width);
   cJSON_AddNumberToObject(info, "height", film.height);
@@ -135,12 +137,12 @@ static int svg_info(const char *path, cJSON *info) {
   int whole = strstr((char *)bytes, "<svg") && size >= sizeof last - 1 &&
               !memcmp(bytes + size - (sizeof last - 1), last, sizeof last - 1);
   free(bytes);
-  if (!whole) return bfm_fail(BFM_BAD_FILE, "%s is cut, or no SVG file", path);
+  if (!whole) return bfm_fail(BFM_BAD_FILE, "%s is cut, or is not an SVG file", path);
   cJSON_AddStringToObject(info, "kind", "plot");
   return BFM_OK;
 }
 
-// ---------------------------------- which --------------------------------------------------------
+// ---------------------------------- kinds by first bytes -----------------------------------------
 
 PictureInfo *picture_of(const char *head, size_t size) {
   if (size >= 8 && !memcmp(head, "\x89PNG\r\n\x1a\n", 8)) return png_info_of;

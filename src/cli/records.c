@@ -1,5 +1,5 @@
-// What bfm writes or takes as JSON. A file's first object says what it is, by the keys that it has;
-// of a log, every line must be as the first one, and the last is shown.
+// JSON files. The keys of a file's first object tell what kind of file it is. In a log, every line
+// must be of the same kind; the last line is shown.
 
 #include "cli/records.h"
 
@@ -27,9 +27,10 @@ static double number(const cJSON *object, const char *name) {
 
 static const char evaluations[] = "evaluations";
 
+// the numbers and texts that a line of each kind must have
 static const struct {
   const char *kind;
-  const char *numbers[7], *texts[3];  // that a line must have
+  const char *numbers[7], *texts[3];
 } lines_of[] = {
     {"ledger", {"seed", "steps", "es", "episodes"}, {"run", "more"}},
     {evaluations, {"step", "seed", "es", "episodes", "mean", "std"}, {"task"}},
@@ -51,9 +52,9 @@ static const char *kind_of(const cJSON *line) {
 }
 
 static int fail_unknown(const char *path) {
-  return bfm_fail(
-      BFM_BAD_FILE,
-      "%s is JSON of no kind known here: no log, ledger, run, measurements, prompt, goal", path);
+  return bfm_fail(BFM_BAD_FILE,
+                  "%s is JSON, but not a log, ledger, run, prompt, goal or measurements of bfm",
+                  path);
 }
 
 static int check_lines(const char *path, const cJSON *lines) {
@@ -63,14 +64,15 @@ static int check_lines(const char *path, const cJSON *lines) {
   int at = 1;
   cJSON_ArrayForEach(line, lines) {
     if (!(other = kind_of(line)) || strcmp(kind, other)) {
-      return bfm_fail(BFM_BAD_FILE, "%s: line %d is not one of the %s", path, at, kind);
+      return bfm_fail(BFM_BAD_FILE, "%s: line %d lacks fields that line 1 (%s) has", path, at,
+                      kind);
     }
     at++;
   }
   return BFM_OK;
 }
 
-// mean over the seeds that a task was evaluated with
+// mean of a task's returns over seeds
 static double mean_of(const cJSON *lines, const char *task, double step, double es) {
   const cJSON *line;
   double sum = 0;
@@ -84,10 +86,10 @@ static double mean_of(const cJSON *lines, const char *task, double step, double 
   return round(1e4 * sum / count) / 1e4;
 }
 
-// the returns at the last step, with the most actions of es
+// the returns at the last step, with the largest number of sampled actions (es)
 static void evaluations_info(const cJSON *lines, cJSON *info) {
   const cJSON *line;
-  double step = number(lines->child->prev, "step");  // prev of the first: the last
+  double step = number(lines->child->prev, "step");  // in cJSON, prev of the first item is the last
   double es = -INFINITY, sum = 0;
   cJSON_ArrayForEach(line, lines) {
     if (number(line, "step") == step) es = fmax(es, number(line, "es"));
@@ -106,7 +108,7 @@ static void evaluations_info(const cJSON *lines, cJSON *info) {
   cJSON_AddNumberToObject(found, "mean", round(1e4 * sum / cJSON_GetArraySize(returns)) / 1e4);
 }
 
-// the numbers and words of the last line, then its tables
+// add the last line, with its tables as items of their own
 static void last_info(const cJSON *line, cJSON *info) {
   static const char *const tables[] = {"returns", "losses", "config", "options"};
   cJSON *last = cJSON_Duplicate(line, 1);
@@ -132,7 +134,7 @@ static int lines_info(const char *path, const cJSON *lines, cJSON *info) {
 
 // ---------------------------------- runs ---------------------------------------------------------
 
-// how far the run came, and what it trains
+// add the environment, step and configuration of a training state
 static int state_info(const char *path, cJSON *info) {
   SafeTensors *file;
   TRY(safetensors_open(&file, path));
@@ -149,7 +151,7 @@ static int state_info(const char *path, cJSON *info) {
   return good ? BFM_OK : bfm_fail(BFM_BAD_FILE, "%s is not the state of a run", path);
 }
 
-// settings as a resume takes them
+// add the data and settings of a run, checked as a resume checks them
 static int record_info(const char *path, cJSON *info) {
   cJSON *record;
   TrainSettings settings;
@@ -166,14 +168,15 @@ static int record_info(const char *path, cJSON *info) {
   return status ? bfm_fail_prefix(BFM_BAD_FILE, "%s: ", path) : BFM_OK;
 }
 
-// a file without lines is that of a run whose first evaluation is under way
+// an empty log is valid: the run's first evaluation has not finished
 static int eval_log_info(const char *path, cJSON *info) {
   cJSON *lines;
   TRY(json_read_lines(&lines, path));
   const cJSON *first = lines->child;
   int status = first ? check_lines(path, lines) : BFM_OK;
   if (!status && first && kind_of(first) != evaluations) {
-    status = bfm_fail(BFM_BAD_FILE, "%s is a %s, not %s", path, kind_of(first), evaluations);
+    status =
+        bfm_fail(BFM_BAD_FILE, "%s is a %s, but must hold %s", path, kind_of(first), evaluations);
   }
   if (!status && first) evaluations_info(lines, info);
   cJSON_Delete(lines);
@@ -198,7 +201,7 @@ int run_info(const char *path, cJSON *info) {
 
 // ---------------------------------- prompts and goals --------------------------------------------
 
-// z, and of whom and what it is
+// add the norm of z, the model that it is for and the task
 static int prompt_info(const char *path, const cJSON *prompt, cJSON *info) {
   static const char *const about[] = {"model", "fingerprint", "env", "prompt"};
   const cJSON *item, *z = get(prompt, "z");
@@ -206,7 +209,7 @@ static int prompt_info(const char *path, const cJSON *prompt, cJSON *info) {
   double square = 0;
   cJSON_ArrayForEach(item, z) square += pow(cJSON_GetNumberValue(item), 2);
   if (!cJSON_IsArray(z) || !d || !isfinite(square)) {
-    return bfm_fail(BFM_BAD_FILE, "%s: \"z\" must be finite numbers", path);
+    return bfm_fail(BFM_BAD_FILE, "%s: \"z\" must be an array of finite numbers", path);
   }
   cJSON_AddStringToObject(info, "kind", "z");
   for (size_t i = 0; i < sizeof about / sizeof *about; i++) {
@@ -218,7 +221,7 @@ static int prompt_info(const char *path, const cJSON *prompt, cJSON *info) {
   return BFM_OK;
 }
 
-// how much of a state it has
+// add the length of each array
 static int goal_info(const char *path, const cJSON *goal, cJSON *info) {
   const cJSON *array;
   TRY(prompt_args_check_goal(goal, path));
@@ -229,9 +232,9 @@ static int goal_info(const char *path, const cJSON *goal, cJSON *info) {
   return BFM_OK;
 }
 
-// ---------------------------------- any of them --------------------------------------------------
+// ---------------------------------- any JSON file ------------------------------------------------
 
-// a record that is still in the folder of its run says more
+// the whole run if the file is run.json in its folder, otherwise the record alone
 static int record_or_run_info(const char *path, const cJSON *record, cJSON *info) {
   (void)record;
   const char *slash = strrchr(path, '/');
@@ -241,7 +244,7 @@ static int record_or_run_info(const char *path, const cJSON *record, cJSON *info
   return run_info(folder, info);
 }
 
-// files of one object, by a key that no other has
+// kinds of files with a single object, each by a key that only this kind has
 static const struct {
   const char *key;
   int (*info)(const char *path, const cJSON *object, cJSON *info);
@@ -263,7 +266,7 @@ int records_info(const char *path, cJSON *info) {
   const cJSON *first = objects->child;
   int status;
   if (!first) {
-    status = bfm_fail(BFM_BAD_FILE, "%s has nothing in it", path);
+    status = bfm_fail(BFM_BAD_FILE, "%s is empty", path);
   } else if (kind_of(first) || first->next) {
     status = lines_info(path, objects, info);
   } else {

@@ -1,14 +1,15 @@
-// What bfm writes as JSON: the record of a run, logs and the ledger, an object a line, and prompts.
+// bfm info for JSON files: the record of a run, logs and the ledger with one object per line, prompts
+// and goals.
 
 #ifndef BFM_CLI_RECORDS_H
 #define BFM_CLI_RECORDS_H
 
 #include <cjson/cJSON.h>
 
-// add what such a file holds, or fail where it is damaged or none of them
+// Add the contents of such a file to `info`. Fails if the file is damaged or of no known kind.
 int records_info(const char *path, cJSON *info);
 
-// the same of a run's folder: its record, how far it came and what its last evaluation found
+// Add the contents of a run's folder to `info`: its record, its step and its last evaluation.
 int run_info(const char *folder, cJSON *info);
 
 #endif

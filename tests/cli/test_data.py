@@ -1,4 +1,4 @@
-"""Datasets of every layout read back exactly, bad ones refused, and bfm data."""
+"""bfm data: datasets of every layout are read exactly, and bad ones are rejected."""
 import json
 import os
 import zipfile
@@ -28,7 +28,7 @@ def read(path):
 
 
 def everything(path):
-  """All tables and notes of a file."""
+  """Return all tables and attributes of a file."""
   tables = {}
   with h5py.File(path, "r") as file:
     file.visititems(lambda name, item: tables.update({name: item[:]})
@@ -43,7 +43,7 @@ def collected(path, *more, env="point_mass"):
 
 
 def episodes(lengths, obs=5, act=2):
-  """Episodes as dictionaries; every second one terminates."""
+  """Make random episodes as dictionaries; every second one terminates."""
   return [{"obs": RNG.standard_normal((n + 1, obs)).astype("f4"),
            "act": RNG.uniform(-1, 1, (n, act)).astype("f4"),
            "reward": RNG.uniform(0, 1, n).astype("f4"),
@@ -51,7 +51,7 @@ def episodes(lengths, obs=5, act=2):
 
 
 def expected(all_episodes):
-  """The tables that the episodes must become."""
+  """Return the tables that a dataset of these episodes must have."""
   join = lambda part: np.concatenate([part(e) for e in all_episodes])
   terminals = join(lambda e: e["terminal"])
   ends = join(lambda e: np.arange(len(e["act"])) == len(e["act"]) - 1)
@@ -93,7 +93,7 @@ def write_exorl(folder, all_episodes, save=np.savez, **changes):
 
 
 def write_d4rl(path, all_episodes):
-  """Without next_observations: the last transition of an episode cannot be rebuilt."""
+  """Write a file without next_observations, so that the last row of each episode has no successor."""
   whole = expected(all_episodes)
   with h5py.File(path, "w") as file:
     for name, table in whole.items():
@@ -141,7 +141,8 @@ def test_exorl(save, tmp_path):
 
 
 def as_exorl(folder, source, cut=None):
-  """A collected file as episodes; physics is qpos, qvel and act in a row, cut after some numbers."""
+  """Write a collected file as episodes of ExORL. physics is qpos, qvel and act side by side, of which
+  the first `cut` columns are kept."""
   tables, _ = everything(source)
   folder.mkdir()
   states = [tables[f"infos/{name}"] for name in ("qpos", "qvel", "act") if f"infos/{name}" in tables]
@@ -157,7 +158,7 @@ def as_exorl(folder, source, cut=None):
 
 
 @pytest.mark.parametrize("env", ["point_mass", "quadruped"])
-def test_models_of_exorl_are_told_rewards_by_its_physics(env, tmp_path):
+def test_models_of_exorl_data_are_prompted_by_its_physics(env, tmp_path):
   source = collected(tmp_path / "source.h5", "--steps", 60, env=env)
   buffer, physics = as_exorl(tmp_path / "buffer", source)
   data("convert", buffer, "-o", tmp_path / "converted.h5")
@@ -172,7 +173,7 @@ def test_models_of_exorl_are_told_rewards_by_its_physics(env, tmp_path):
   assert asked[0] == asked[1] == asked[2]
 
 
-def test_physics_of_other_sizes(tmp_path):
+def test_physics_of_wrong_size(tmp_path):
   source = collected(tmp_path / "source.h5", "--steps", 40)
   whole, _ = as_exorl(tmp_path / "whole", source)
   short, _ = as_exorl(tmp_path / "short", source, cut=3)
@@ -184,7 +185,7 @@ def test_physics_of_other_sizes(tmp_path):
     assert not any("infos" in table for table in everything(tmp_path / f"{name}.h5")[0])
 
 
-def test_d4rl_without_successors(tmp_path):
+def test_d4rl_without_next_observations(tmp_path):
   many = episodes([4, 3, 5])
   data("convert", write_d4rl(tmp_path / "d4rl.h5", many), "-o", tmp_path / "out.h5")
   whole = expected(many)
@@ -195,8 +196,8 @@ def test_d4rl_without_successors(tmp_path):
   assert list(np.flatnonzero(stored["timeouts"])) == [2, 4, 8] and not stored["terminals"].any()
 
 
-def test_episodes_of_a_row_have_no_transition(tmp_path):
-  """Half of the 40 are of one row, whose successor is not there."""
+def test_episodes_with_one_row_have_no_transition(tmp_path):
+  """Half of the 40 episodes have only one row, whose successor is missing."""
   path = write_dataset(tmp_path / "data.h5", rows=60, next_observations=None,
                        timeouts=np.arange(60) % 3 != 1)
   found = info(path)
@@ -220,7 +221,7 @@ def test_all_layouts_merge_and_train(tmp_path):
   assert process.returncode == 0 and "226 transitions in 8 episodes" in process.stdout
 
 
-def test_what_one_lacks_all_lack(tmp_path):
+def test_a_table_missing_in_one_file_is_missing_in_the_merged_one(tmp_path):
   many = episodes([4, 9])
   bare = write_minari(tmp_path / "bare.h5", many, rewards=None)
   for order in ([bare, write_exorl(tmp_path / "a", many)], [tmp_path / "a", bare]):
@@ -248,7 +249,7 @@ def test_states_and_returns(tmp_path):
 INFOS = {f"infos/{name}" for name in ("qpos", "qvel", "source", "task", "step", "episode")}
 
 
-def test_infos_and_notes_are_kept(tmp_path):
+def test_infos_and_attributes_are_preserved(tmp_path):
   path = collected(tmp_path / "data.h5", "--steps", 3001, "--task", "easy")
   tables, notes = everything(path)
   assert INFOS < set(tables) and {"env", "collector", "options", "sources", "tasks"} < set(notes)
@@ -268,7 +269,7 @@ def test_infos_and_notes_are_kept(tmp_path):
   for name in set(tables) - {"timeouts"}:
     np.testing.assert_array_equal(some[name], tables[name][rows], name)
 
-  # what was copied goes on like the file it was made from
+  # a collection can be resumed in a copy, as in the original
   process = run("collect", "--resume", "--steps", 4000, "-o", tmp_path / "copy.h5")
   assert process.returncode == 0, process.stderr
   more, more_notes = everything(tmp_path / "copy.h5")
@@ -276,7 +277,7 @@ def test_infos_and_notes_are_kept(tmp_path):
   assert len(np.unique(more["infos/step"])) == 4000
 
 
-def test_sources_of_one_name(tmp_path):
+def test_sources_may_have_equal_names(tmp_path):
   path = collected(tmp_path / "a.h5", "--steps", 50)
   with h5py.File(path, "a") as file:
     file.attrs["sources"] = '["twin","twin"]'
@@ -322,7 +323,7 @@ def test_bad_infos(change, part, tmp_path):
   assert list(tmp_path.iterdir()) == [path]
 
 
-def test_states_without_activations_may_say_so(tmp_path):
+def test_an_empty_table_of_activations_is_accepted(tmp_path):
   path = write_d4rl(tmp_path / "data.h5", episodes([4, 4]))
   with h5py.File(path, "a") as file:
     file["infos/qpos"] = file["infos/qvel"] = np.zeros((8, 2))
@@ -336,7 +337,7 @@ def test_states_without_activations_may_say_so(tmp_path):
   assert "infos/act has 7 rows, but observations has 8" in refused("info", path)
 
 
-def test_damaged_infos_are_not_taken_for_missing_ones(tmp_path):
+def test_damaged_infos_are_not_treated_as_missing(tmp_path):
   path = write_d4rl(tmp_path / "data.h5", episodes([4, 4]))
   with h5py.File(path, "a") as file:
     file["infos/qpos"] = file["infos/qvel"] = np.zeros((8, 2))
@@ -346,7 +347,7 @@ def test_damaged_infos_are_not_taken_for_missing_ones(tmp_path):
   assert "is not a dataset, or is damaged" in refused("info", path)
 
 
-def test_a_table_for_newer_libraries_is_read_or_said_to_be_one(data):
+def test_a_file_of_a_newer_hdf5_is_read_or_its_error_says_so(data):
   with h5py.File(data, "r") as file:
     tables = {name: file[name][()] for name in file}
   with h5py.File(data, "w", libver="v112") as file:
@@ -356,15 +357,15 @@ def test_a_table_for_newer_libraries_is_read_or_said_to_be_one(data):
   assert process.returncode == 0 or "written for a newer HDF5 than" in process.stderr
 
 
-def test_a_file_that_is_being_written_is_not_called_damaged(tmp_path):
+def test_a_file_open_for_writing_is_not_reported_as_damaged(tmp_path):
   path = write_d4rl(tmp_path / "data.h5", episodes([4, 4]))
   with h5py.File(path, "a"):
     assert f"another process has {path} open for writing" in refused("info", path)
   assert info(path)["transitions"] == 6
 
 
-def test_files_whose_writer_died(tmp_path):
-  """Tables of different lengths: the shortest counts, in every command."""
+def test_files_of_killed_writers(tmp_path):
+  """If tables have different lengths, every command uses as many rows as the shortest has."""
   path = collected(tmp_path / "data.h5", "--steps", 100, env="walker")
   tables, _ = everything(path)
   with h5py.File(tmp_path / "cut.h5", "w") as file:
@@ -381,7 +382,7 @@ def test_files_whose_writer_died(tmp_path):
 
 @pytest.mark.parametrize("env", ["point_mass", "walker", "quadruped"])
 def test_coverage(env, tmp_path):
-  """Actions that are held lead further than those that change with every step."""
+  """Held actions reach more cells than actions that change in every step."""
   short = collected(tmp_path / "short.h5", "--steps", 800, env=env)
   far = collected(tmp_path / "far.h5", "--steps", 800, "--hold", 20, env=env)
   cells = [info(path)["coverage"]["cells"] for path in (short, far)]
@@ -389,7 +390,7 @@ def test_coverage(env, tmp_path):
   assert f"cells {cells[0]}, states 800, " in run("info", short).stdout.replace("\n", " ")
 
 
-def test_coverage_is_of_all_times_of_episodes(tmp_path):
+def test_coverage_samples_all_times_of_episodes(tmp_path):
   rows = 40000  # twice the sample
   qpos = np.zeros((rows, 2))
   qpos[1::2, 0] = 0.1
@@ -404,7 +405,7 @@ def test_coverage_without_states(tmp_path):
   bits = [info(write_dataset(tmp_path / f"{k}.h5", observations=k * wide))["coverage"]["bits"]
           for k in (0, 1, 4)]
   assert bits[0] == 0 and 4.5 < bits[1] < 5 and bits[1] + 1 < bits[2] < 7
-  # states of another robot than the file names are not looked at
+  # states whose size is not that of the named robot are ignored
   states = {"infos/qpos": np.zeros((200, 3)), "infos/qvel": np.zeros((200, 3))}
   assert "bits" in info(write_dataset(tmp_path / "odd.h5", **states))["coverage"]
 
@@ -421,14 +422,14 @@ def test_subsample(tmp_path):
 # ---------------------------------- refusals ------------------------------------------------------
 
 
-def test_outputs_are_not_overwritten(tmp_path):
+def test_existing_files_are_not_overwritten(tmp_path):
   path = write_dataset(tmp_path / "data.h5")
   before = path.read_bytes()
   assert f"{path} already exists" in refused("data", "merge", path, "-o", path)
   assert path.read_bytes() == before
   assert "did you mean merge?" in refused("data", "mrege", path, "-o", tmp_path / "x")
   assert "name a dataset" in refused("data", "merge", "-o", tmp_path / "x")
-  assert "--steps is for subsample" in refused("data", "merge", path, "--steps", 5, "-o", tmp_path / "x")
+  assert "--steps 5 is for subsample" in refused("data", "merge", path, "--steps", 5, "-o", tmp_path / "x")
   assert "cannot create" in refused("data", "merge", path, "-o", tmp_path / "no" / "x")
   assert list(tmp_path.iterdir()) == [path]
 
@@ -464,31 +465,31 @@ def test_bad_exorl(changes, part, tmp_path):
   assert part in error and "episode_000000.npz" in error
 
 
-def test_folders_and_archives_that_are_none(tmp_path):
+def test_folders_and_archives_without_episodes(tmp_path):
   assert "without .npz episodes" in refused("info", tmp_path)
   with zipfile.ZipFile(tmp_path / "x.npz", "w") as file:
     file.writestr("observation.npy", "hello, this is no array")
   assert "a member is not an array" in refused("info", tmp_path)
 
 
-def test_a_pipe_among_archives_is_not_waited_for(tmp_path):
+def test_a_pipe_among_archives_does_not_block(tmp_path):
   os.mkfifo(tmp_path / "a.npz")
   assert "not a regular file" in refused("info", tmp_path)
 
 
 @pytest.mark.parametrize("name", ["discount", "reward", "physics"])
-def test_a_damaged_array_is_not_taken_for_a_missing_one(name, tmp_path):
+def test_a_damaged_array_is_not_treated_as_missing(name, tmp_path):
   folder = write_exorl(tmp_path / "x", episodes([4, 4]))
   path = folder / "episode_000001.npz"
   whole = path.read_bytes()
-  place = whole.rindex(name.encode() + b".npy") - 4  # of the member, in the zip's directory
+  place = whole.rindex(name.encode() + b".npy") - 4  # the member's entry in the zip's directory
   path.write_bytes(whole[:place] + b"\xee\xee\xee\x0e" + whole[place + 4:])
   error = refused("info", folder)
   assert "a member is not where the directory says" in error and path.name in error
 
 
 def test_damaged_archives(tmp_path):
-  """No bit that is flipped and no length that is cut may crash the reader."""
+  """Neither flipped bits nor cut files may crash the reader."""
   folder = write_exorl(tmp_path / "x", episodes([4]), np.savez_compressed)
   path = folder / "episode_000000.npz"
   whole = path.read_bytes()

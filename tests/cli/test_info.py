@@ -1,4 +1,4 @@
-"""bfm info and bfm bench: what they say of sound files, and that they trust no other."""
+"""bfm info and bfm bench: intact files are described, damaged ones are rejected."""
 import json
 import os
 import shutil
@@ -18,31 +18,38 @@ def model(data, tmp_path):
   return tmp_path / "run" / "model.safetensors"
 
 
+def describe(path):
+  """Return what bfm info says of a file, as JSON."""
+  process = run("info", "--json", path)
+  assert process.returncode == 0, process.stderr
+  return json.loads(process.stdout)
+
+
 def test_dataset(data):
-  info = json.loads(run("info", "--json", data).stdout)
+  info = describe(data)
   assert info["kind"] == "dataset" and info["env"] == "walker"
   assert (info["transitions"], info["episodes"], info["obs_dim"], info["act_dim"]) == (200, 4, 5, 2)
   assert -1 <= info["ranges"]["actions"]["min"] < info["ranges"]["actions"]["max"] <= 1
   assert "200" in run("info", data).stdout
 
 
-def test_pieces_of_an_episode_are_one(tmp_path):
-  """Two environments; the first one's episode 0 is written in two pieces, around others. Another file
-  with the same numbers, merged, has episodes of its own."""
+def test_pieces_of_an_episode_are_joined(tmp_path):
+  """Episode 0 is written in two pieces with other episodes between them. If a file is merged with
+  itself, equal episode numbers of the two copies stay separate episodes."""
   rows = 20
   episode = np.repeat([0, 1, 0, 10, 9], 4)  # four rows each
-  first = np.repeat([0, 1, 8, 10, 9], 4)    # step of a piece's first row
+  first = np.repeat([0, 1, 8, 10, 9], 4)    # infos/step of each piece's first row
   tables = {"infos/episode": episode, "infos/step": first + 2 * (np.arange(rows) % 4),
             "rewards": np.arange(rows, dtype="f4"), "timeouts": np.arange(rows) % 4 == 3}
   path = write_dataset(tmp_path / "pieces.h5", rows, **tables)
-  said = info(path)
-  assert said["episodes"] == 4
-  assert said["ranges"]["lengths"] == {"min": 4, "max": 8, "mean": 5}
-  assert said["ranges"]["returns"] == {"min": 22, "max": 70, "mean": 47.5}
+  found = describe(path)
+  assert found["episodes"] == 4
+  assert found["ranges"]["lengths"] == {"min": 4, "max": 8, "mean": 5}
+  assert found["ranges"]["returns"] == {"min": 22, "max": 70, "mean": 47.5}
   process = run("train", path, *TINY, "--steps", 1, "-o", tmp_path / "run")
   assert "20 transitions in 4 episodes" in process.stdout, process
 
-  # an episode is kept or left whole, or cut in the order of its steps
+  # subsample takes an episode whole or cuts it in the order of its steps
   for seed in range(6):
     few = tmp_path / f"few{seed}.h5"
     assert run("data", "subsample", path, "--steps", 6, "--seed", seed, "-o", few).returncode == 0
@@ -53,17 +60,17 @@ def test_pieces_of_an_episode_are_one(tmp_path):
 
   both = tmp_path / "both.h5"
   assert run("data", "merge", path, path, "-o", both).returncode == 0
-  said = info(both)
-  assert said["episodes"] == 8 and said["ranges"]["lengths"]["max"] == 8
-  assert said["ranges"]["returns"]["mean"] == pytest.approx(47.5)
+  found = describe(both)
+  assert found["episodes"] == 8 and found["ranges"]["lengths"]["max"] == 8
+  assert found["ranges"]["returns"]["mean"] == pytest.approx(47.5)
 
 
 def test_model_and_state(model):
-  info = json.loads(run("info", "--json", model).stdout)
+  info = describe(model)
   assert info["kind"] == "model" and info["step"] == 3
   assert info["config"]["algo"] == "fb-aware" and info["config"]["blocks"] == 2
   assert info["tensors"]["pi.s.in.weight"]["shape"] == [16, 5]
-  state = json.loads(run("info", "--json", model.parent / "state.safetensors").stdout)
+  state = describe(model.parent / "state.safetensors")
   assert state["kind"] == "state" and len(state["tensors"]) > len(info["tensors"])
   text = run("info", model, model.parent / "state.safetensors").stdout
   assert "algo fb-aware" in text and "adam_m" in text
@@ -74,12 +81,12 @@ def test_policies_and_explorers(tmp_path):
   assert run("collect", "point_mass", "--with", "td3", "--task", "easy", *learner, "--envs", 2,
              "--steps", 300, "-o", tmp_path / "data.h5").returncode == 0
   policy, state = (tmp_path / f"data.{name}.safetensors" for name in ("easy", "state"))
-  info = json.loads(run("info", "--json", policy).stdout)
+  info = describe(policy)
   assert (info["kind"], info["env"], info["task"]) == ("policy", "point_mass", "easy")
   assert (info["obs_dim"], info["act_dim"], info["tasks"]) == (4, 2, 1) and info["step"] > 0
   assert info["config"]["algo"] == "td3"
   assert {name.split(".")[0] for name in info["tensors"]} == {"pi", "input"}
-  info = json.loads(run("info", "--json", state).stdout)
+  info = describe(state)
   assert info["kind"] == "explorer" and (info["tasks"], info["envs"]) == (1, 2)
   text = run("info", policy, state).stdout
   assert "point_mass" in text and "algo td3" in text and "adam_m" in text
@@ -87,11 +94,11 @@ def test_policies_and_explorers(tmp_path):
   rewrite(policy, put_nan)
   assert "pi.s.in.weight" in refused("info", policy)
   rewrite(state, lambda tensors, metadata: metadata.update(bfm="diary"))
-  assert 'no file of the kind "diary"' in refused("info", state)
+  assert 'of the unknown kind "diary"' in refused("info", state)
 
 
 def rewrite(path, change):
-  """Save the model again after a change of its tensors and metadata."""
+  """Change the model's tensors and metadata and save it again."""
   tensors = load_file(path)
   with safe_open(path, "np") as file:
     metadata = file.metadata()
@@ -99,7 +106,7 @@ def rewrite(path, change):
   save_file(tensors, path, metadata=metadata)
 
 
-def test_a_model_saved_by_others_is_as_good(model):
+def test_a_model_saved_by_another_library_is_accepted(model):
   rewrite(model, lambda tensors, metadata: None)
   assert run("info", model).returncode == 0
 
@@ -138,7 +145,7 @@ def break_step(tensors, metadata):
 
 @pytest.mark.parametrize("damage", [put_nan, drop_tensor, change_shape, change_config, break_config,
                                     break_step, change_layers, drop_metadata])
-def test_models_that_cannot_be_trusted(damage, model):
+def test_damaged_models_are_rejected(damage, model):
   rewrite(model, damage)
   assert "model.safetensors" in refused("info", model)
 
@@ -155,7 +162,7 @@ def test_cut_files(size, data, model):
 
 @pytest.fixture(scope="module")
 def run_folder(tmp_path_factory):
-  """A run of two seeds that was evaluated twice, and a prompt z of its first model."""
+  """The folder of a run of two seeds with two evaluations, and with a prompt z of its first model."""
   folder = tmp_path_factory.mktemp("run")
   assert run("collect", "point_mass", "--steps", 1000, "-o", folder / "data.h5").returncode == 0
   process = run("train", folder / "data.h5", *TINY, "--seeds", 2, "--steps", 6, "--log-every", 2,
@@ -172,35 +179,29 @@ def copy(run_folder, tmp_path):
   return shutil.copytree(run_folder, tmp_path / "copy")
 
 
-def said(path):
-  process = run("info", "--json", path)
-  assert process.returncode == 0, process.stderr
-  return json.loads(process.stdout)
-
-
 def lines(path):
   return [json.loads(line) for line in path.read_text().splitlines()]
 
 
 def test_a_run(run_folder):
-  info = said(run_folder)
+  info = describe(run_folder)
   assert (info["kind"], info["env"], info["step"]) == ("run", "point_mass", 6)
   assert info["data"] == [str(run_folder / "data.h5")] and info["settings"]["eval-every"] == 3
   assert info["config"]["d"] == 8 and info["evaluated"]["step"] == 6
-  assert info == {**said(run_folder / "run.json"), "file": str(run_folder)}
+  assert info == {**describe(run_folder / "run.json"), "file": str(run_folder)}
   text = run("info", run_folder).stdout
   assert "steps 6, stride 1" in text and "algo fb-aware" in text and "data.h5" in text
 
 
-def test_a_run_without_a_state_and_a_record_alone(copy):
+def test_a_run_without_a_state_and_a_record_without_a_run(copy):
   (copy / "state.safetensors").unlink()
-  assert said(copy)["step"] == 6
+  assert describe(copy)["step"] == 6
   (copy / "run.json").rename(copy / "kept.json")
-  assert {*said(copy / "kept.json")} == {"file", "kind", "data", "settings"}
+  assert {*describe(copy / "kept.json")} == {"file", "kind", "data", "settings"}
 
 
 def test_evaluations(run_folder):
-  info = said(run_folder / "eval.jsonl")
+  info = describe(run_folder / "eval.jsonl")
   found = lines(run_folder / "eval.jsonl")
   last = [line for line in found if line["step"] == 6 and line["es"] == 32]
   assert (info["kind"], info["lines"]) == ("evaluations", len(found))
@@ -211,18 +212,18 @@ def test_evaluations(run_folder):
 
 
 def test_logs(run_folder, tmp_path):
-  info = said(run_folder / "log.jsonl")
+  info = describe(run_folder / "log.jsonl")
   assert (info["kind"], info["lines"]) == ("training log", 3)
   assert info["last"] == lines(run_folder / "log.jsonl")[-1]
   assert "step 6, seconds" in run("info", run_folder / "log.jsonl").stdout
   diverged = {"step": 6, "diverged": "F is 1e9", "lr": 1e-5}
   (tmp_path / "log.jsonl").write_text(json.dumps(diverged) + "\n")
-  assert said(tmp_path / "log.jsonl")["last"] == diverged
+  assert describe(tmp_path / "log.jsonl")["last"] == diverged
 
   collected = {"step": 9, "transitions": 99, "seconds": 1.5, "updates": 7, "returns": {"easy": 4.5},
                "losses": {"q": [1, 2]}}
   (tmp_path / "data.log.jsonl").write_text(2 * (json.dumps(collected) + "\n"))
-  info = said(tmp_path / "data.log.jsonl")
+  info = describe(tmp_path / "data.log.jsonl")
   assert (info["kind"], info["lines"]) == ("collection log", 2)
   assert {**info["last"], "returns": info["returns"], "losses": info["losses"]} == collected
   assert "easy 4.5" in run("info", tmp_path / "data.log.jsonl").stdout
@@ -230,13 +231,13 @@ def test_logs(run_folder, tmp_path):
 
 def test_the_ledger_of_this_repository():
   path = ROOT / "results" / "ledger.jsonl"
-  info, found = said(path), lines(path)
+  info, found = describe(path), lines(path)
   assert (info["kind"], info["lines"]) == ("ledger", len(found))
   assert info["last"]["run"] == found[-1]["run"] and info["returns"] == found[-1]["returns"]
 
 
 def test_a_prompt(run_folder):
-  info, kept = said(run_folder / "z"), json.loads((run_folder / "z").read_text())
+  info, kept = describe(run_folder / "z"), json.loads((run_folder / "z").read_text())
   assert (info["kind"], info["d"], info["prompt"]) == ("z", 8, {"task": "easy"})
   assert info["norm"] == pytest.approx(np.linalg.norm(kept["z"]), rel=1e-5)
   assert info["env"] == "point_mass" and info["model"].endswith("model.0.safetensors")
@@ -245,9 +246,9 @@ def test_a_prompt(run_folder):
 def test_goals(tmp_path):
   path = tmp_path / "goal.json"
   path.write_text(json.dumps({"qpos": [0.5] * 9, "qvel": [0] * 9}, indent=2))
-  assert said(path) == {"file": str(path), "kind": "goal", "qpos": 9, "qvel": 9}
+  assert describe(path) == {"file": str(path), "kind": "goal", "qpos": 9, "qvel": 9}
   path.write_text('{"obs": [1, 2, 3]}')
-  assert said(path)["obs"] == 3
+  assert describe(path)["obs"] == 3
   for text, words in (('{"qpos": [0, null]}', "finite numbers"), ('{"obs": 3}', "finite numbers"),
                       ('{"qpos": [0], "qvle": [0]}', "did you mean qvel?")):
     path.write_text(text)
@@ -255,7 +256,7 @@ def test_goals(tmp_path):
 
 
 def test_measurements(tmp_path):
-  info = said(ROOT / "results" / "runs" / "bench" / "h200-step.jsonl")
+  info = describe(ROOT / "results" / "runs" / "bench" / "h200-step.jsonl")
   found = lines(ROOT / "results" / "runs" / "bench" / "h200-step.jsonl")
   assert (info["kind"], info["lines"]) == ("measurements", len(found))
   assert {**info["last"], "options": info["options"]} == found[-1]
@@ -269,7 +270,7 @@ def test_measurements_of_models(run_folder, tmp_path, command):
   process = run(command, run_folder / "model.0.safetensors", "--tasks", "easy, x > 0",
                 "--episodes", 2, "--steps", 3, "--json")
   (tmp_path / "found.jsonl").write_text(process.stdout)
-  info, found = said(tmp_path / "found.jsonl"), lines(tmp_path / "found.jsonl")
+  info, found = describe(tmp_path / "found.jsonl"), lines(tmp_path / "found.jsonl")
   assert (info["kind"], info["lines"]) == ("measurements", 2)
   assert {**info["last"], "returns": info["returns"]} == found[-1]
 
@@ -277,10 +278,11 @@ def test_measurements_of_models(run_folder, tmp_path, command):
 @pytest.mark.parametrize("name, damage, words", [
     ("log.jsonl", lambda text: text[:-9], "line 3 is not a whole JSON object"),
     ("log.jsonl", lambda text: text + "\0\0\0", "is zero"),
-    ("log.jsonl", lambda text: "", "has nothing in it"),
-    ("log.jsonl", lambda text: text + '{"step": "many"}\n', "line 4 is not one of the training log"),
+    ("log.jsonl", lambda text: "", "is empty"),
+    ("log.jsonl", lambda text: text + '{"step": "many"}\n',
+     "line 4 lacks fields that line 1 (training log) has"),
     ("log.jsonl", lambda text: "x" + text, "line 1 is not a whole JSON object"),
-    ("eval.jsonl", lambda text: text.replace('"mean"', '"meen"'), "JSON of no kind known here"),
+    ("eval.jsonl", lambda text: text.replace('"mean"', '"meen"'), "is JSON, but not a log"),
     ("eval.jsonl", lambda text: text + text[:40], "is not a whole JSON object"),
     ("run.json", lambda text: text[:-9], "is not a whole JSON object"),
     ("run.json", lambda text: text.replace('"data"', '"dada"'), "names no data files"),
@@ -288,13 +290,13 @@ def test_measurements_of_models(run_folder, tmp_path, command):
     ("z", lambda text: text[:-9], "is not a whole JSON object"),
     ("z", lambda text: text.replace("[", '["x", '), "finite numbers"),
     ("z", lambda text: '{"z": []}', "finite numbers"),
-    ("z", lambda text: '{"zed": 1}', "JSON of no kind known here"),
+    ("z", lambda text: '{"zed": 1}', "is JSON, but not a log"),
     ("z", lambda text: '{"step":1,"seconds":1,"file":1,"ranges":{"a":{}},"returns":[1]}', None)])
 def test_damaged_records(name, damage, words, copy):
   text = (copy / name).read_text()
   (copy / name).write_text(damage(text))
   assert damage(text) != text
-  if words is None:  # words of other kinds mean nothing here
+  if words is None:  # keys of other kinds of files do no harm
     assert run("info", copy / name).returncode == 0
     return
   sentence = refused("info", copy / name)
@@ -303,7 +305,7 @@ def test_damaged_records(name, damage, words, copy):
 
 def test_damaged_runs(copy):
   shutil.copy(copy / "log.jsonl", copy / "eval.jsonl")
-  assert "eval.jsonl is a training log" in refused("info", copy)
+  assert "eval.jsonl is a training log, but must hold evaluations" in refused("info", copy)
   shutil.copy(copy / "model.0.safetensors", copy / "state.safetensors")
   assert "state.safetensors is not the state of a run" in refused("info", copy)
   (copy / "state.safetensors").write_text("hello")
@@ -323,8 +325,8 @@ def test_other_files(tmp_path):
   assert "NaN" in refused("info", data)
 
 
-def test_datasets_by_their_names(tmp_path):
-  """What a failed download left, and a file whose first block is its user's."""
+def test_datasets_without_a_signature_are_known_by_their_names(tmp_path):
+  """A failed download, and an HDF5 file that begins with a user block."""
   page, block = tmp_path / "page.hdf5", tmp_path / "block.h5"
   page.write_text("<html>404 Not Found</html>\n")
   assert "page.hdf5 is not an HDF5 file" in refused("info", page)
@@ -332,16 +334,12 @@ def test_datasets_by_their_names(tmp_path):
        h5py.File(block, "w", userblock_size=512) as file:
     for name in data:
       data.copy(name, file)
-  assert info(block)["transitions"] == 200
-
-
-def info(path):
-  return json.loads(run("info", "--json", path).stdout)
+  assert describe(block)["transitions"] == 200
 
 
 def test_pictures(tmp_path):
   picture = (ROOT / "docs/demo.png").read_bytes()
-  shown = info(ROOT / "docs/demo.png")
+  shown = describe(ROOT / "docs/demo.png")
   width, height = (int.from_bytes(picture[at:at + 4], "big") for at in (16, 20))
   assert (shown["kind"], shown["width"], shown["height"]) == ("picture", width, height)
   cut, flipped = tmp_path / "cut.png", tmp_path / "flipped.png"
@@ -352,7 +350,7 @@ def test_pictures(tmp_path):
 
   plot = tmp_path / "plot.svg"
   plot.write_text('<?xml version="1.0"?>\n<svg width="4"><g/></svg>\n')
-  assert info(plot)["kind"] == "plot"
+  assert describe(plot)["kind"] == "plot"
   plot.write_text('<?xml version="1.0"?>\n<svg width="4"><g/>')
   assert "cut" in refused("info", plot)
 
@@ -374,7 +372,7 @@ def test_films(tmp_path):
   whole = box(b"ftyp", b"isom") + box(b"moov", clock, track) + box(b"mdat", bytes(999))
   film = tmp_path / "film.mp4"
   film.write_bytes(whole)
-  shown = info(film)
+  shown = describe(film)
   assert shown["kind"] == "film" and (shown["width"], shown["height"]) == (320, 240)
   assert (shown["frames"], shown["seconds"]) == (75, 2.5)
   for size in range(8, len(whole), 37):
@@ -382,11 +380,11 @@ def test_films(tmp_path):
     assert "film" in refused("info", film)
 
 
-def test_a_dataset_is_no_model(data):
+def test_a_dataset_is_not_a_model(data):
   assert "a dataset" in refused("prompt", data, "--reward", "x")
 
 
-def test_one_bad_file_among_good_ones(data, tmp_path):
+def test_a_bad_file_does_not_hide_a_good_one(data, tmp_path):
   process = run("info", "--json", tmp_path / "nothing", data)
   assert process.returncode != 0 and json.loads(process.stdout)["kind"] == "dataset"
 

@@ -1,18 +1,18 @@
-"""The program's face: help that teaches, errors of one sentence."""
+"""The whole program: help, errors of one sentence, and its output streams."""
 import subprocess
 
 import pytest
 from conftest import BFM, refused, run
 
 
-def test_help_names_every_command_and_an_example():
+def test_help_names_commands_and_has_an_example():
   text = run("--help").stdout
   for word in ("train", "info", "bench", "bfm train data.h5"):
     assert word in text
   assert run("help").stdout == run("help", "help").stdout == run("help", "--help").stdout == text
 
 
-def test_help_of_a_command_lists_the_options_of_the_agent():
+def test_help_of_train_lists_the_options_of_the_agent():
   text = run("help", "train").stdout
   assert text == run("train", "--help").stdout
   for word in ("--algo=fb|", "--blocks=INT", "--resume", "--save-every=INT", "default 1024"):
@@ -24,7 +24,7 @@ def test_help_of_a_command_lists_the_options_of_the_agent():
 def test_help_fits_a_terminal(command):
   lines = run("help", command).stdout.splitlines()
   assert max(map(len, lines)) < 80
-  assert not any(line.startswith("--") for line in lines)  # a word too long loses its indent
+  assert not any(line.startswith("--") for line in lines)  # argp has broken a long line
   flags = [word for line in lines for word in line.split("  ") if word.startswith("--")]
   assert len({flag.split("=")[0] for flag in flags}) == len(flags)
 
@@ -48,22 +48,22 @@ def test_version():
     (["bench", "setp"], "did you mean step?"),
     (["bench", "nonsense"], "bfm bench step"),
     (["info"], "name a file"),
-    (["data"], "say what to do: merge, subsample or convert"),
-    (["data", "xyzzy", "x.h5"], 'no "data xyzzy": say merge, subsample or convert'),
+    (["data"], "name an action: merge, subsample or convert"),
+    (["data", "xyzzy", "x.h5"], 'no action "xyzzy": name merge, subsample or convert'),
 ])
-def test_refusals_are_one_sentence(arguments, part, tmp_path):
+def test_bad_arguments_are_rejected_in_one_sentence(arguments, part, tmp_path):
   assert part in refused(*arguments, cwd=tmp_path)
   assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["train", "--help"], ["names", "walker"]])
-def test_output_that_is_lost_is_an_error(arguments):
+def test_lost_output_is_an_error(arguments):
   with open("/dev/full", "w") as full:
     process = subprocess.run([BFM, *arguments], stdout=full, stderr=subprocess.PIPE, text=True)
   assert process.returncode == 4 and "cannot write to standard output" in process.stderr
 
 
-def test_nothing_is_printed_into_files_where_streams_are_closed(tmp_path):
+def test_closed_streams_do_not_print_into_files(tmp_path):
   path = tmp_path / "data.h5"
   command = [BFM, "collect", "point_mass", "--steps", "100", "-o", path]
   process = subprocess.run(["sh", "-c", 'exec "$@" <&- >&-', "sh", *command], stderr=subprocess.PIPE,
@@ -72,6 +72,6 @@ def test_nothing_is_printed_into_files_where_streams_are_closed(tmp_path):
   assert "transitions    100" in run("info", path).stdout
 
 
-def test_nothing_to_do_shows_the_help():
+def test_no_arguments_print_the_help():
   process = run()
   assert process.returncode != 0 and "bfm COMMAND" in process.stderr
