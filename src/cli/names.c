@@ -1,4 +1,4 @@
-// bfm names: what a reward of a domain can be made of: aliases, the names of its model, functions.
+// bfm names: list the aliases, model names and functions that a reward of a domain can use.
 
 #include "cli/cli.h"
 #include "envs/domain.h"
@@ -19,7 +19,7 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
   switch (key) {
     case 'j': a->json = 1; return 0;
     case ARGP_KEY_ARG:
-      if (a->domain) argp_error(state, "one domain at a time: %s or %s", a->domain, arg);
+      if (a->domain) argp_error(state, "name one domain, not %s and %s", a->domain, arg);
       a->domain = arg;
       return 0;
     case ARGP_KEY_NO_ARGS: argp_error(state, "name a domain: bfm names walker"); return 0;
@@ -73,11 +73,12 @@ int cli_names(int argc, char **argv) {
       {own_options,
        parse,
        "DOMAIN",
-       "List what a reward can name: the domain's aliases, the bodies, joints, sensors and "
-       "actuators of its model with their parts, and the functions.\v"
-       "Names and functions make a reward:\n"
+       "List everything that a reward of a domain can use: the domain's aliases, the bodies, "
+       "joints, sensors and actuators of its model with their quantities, and the functions. bfm "
+       "tasks lists the domains.\v"
+       "Examples (the second uses names from the first):\n"
        "  bfm names walker\n"
-       "  bfm prompt models/walker.safetensors --reward 'torso.z > 1.2'\n",
+       "  bfm prompt models/walker.safetensors --reward 'upright * (speed > 2)'\n",
        NULL,
        NULL,
        NULL};

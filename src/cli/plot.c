@@ -1,4 +1,4 @@
-// bfm plot: the learning curves of one or more runs in one picture.
+// bfm plot: draw the learning curves of one or more runs in one picture.
 
 #include <limits.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@ typedef struct {
 } Arguments;
 
 static const struct argp_option own_options[] = {
-    {"output", 'o', "FILE", 0, "where to draw, as .svg and .png (default: curves)", 0},
+    {"output", 'o', "FILE", 0, "write FILE.svg and FILE.png (default: curves)", 0},
     {0},
 };
 
@@ -23,7 +23,9 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
   switch (key) {
     case 'o': a->path = arg; return 0;
     case ARGP_KEY_ARG: a->folders[a->count++] = arg; return 0;
-    case ARGP_KEY_NO_ARGS: argp_error(state, "name the folders of runs"); return 0;
+    case ARGP_KEY_NO_ARGS:
+      argp_error(state, "name the folder of a run: bfm plot runs/fb");
+      return 0;
     default: return ARGP_ERR_UNKNOWN;
   }
 }
@@ -43,12 +45,17 @@ int cli_plot(int argc, char **argv) {
       own_options,
       parse,
       "RUN|LOG.jsonl...",
-      "Draw the returns of runs by step, as bfm train --eval-every found them: a panel a task, a "
-      "curve a run, over its seeds mean and standard deviation; or those of bfm collect's learners "
-      "by transition, from its log. gnuplot draws.\v"
-      "Examples:\n"
-      "  bfm plot runs/fb runs/fb-aw runs/fb-aware -o compared.svg\n"
-      "  bfm plot mood.log.jsonl -o learners.svg\n",
+      "Draw the learning curves of runs: the return of each task over the training steps, from the "
+      "evaluations of bfm train --eval-every. There is one panel per task and one curve per run, "
+      "with the mean and the standard deviation over its seeds. If a log of bfm collect is "
+      "given, the curves are its learners' returns over the transitions. Needs gnuplot.\v"
+      "Examples (the first two commands make the data and the run, in seconds):\n"
+      "  bfm collect point_mass --with mood --hidden 64 --batch 64 --steps 10k \\\n"
+      "    --eval-every 2k -o plot.h5\n"
+      "  bfm train plot.h5 --preset small --batch 64 --steps 100 --eval-every 50 \\\n"
+      "    --eval-episodes 2 --eval-steps 100 -o runs/plot\n"
+      "  bfm plot runs/plot -o curves\n"
+      "  bfm plot plot.log.jsonl -o learners\n",
       NULL,
       NULL,
       NULL};

@@ -1,4 +1,4 @@
-// bfm tasks: the rewards that have a name, of one domain or of all.
+// bfm tasks: list the built-in tasks of one domain or of all.
 
 #include "cli/cli.h"
 #include "envs/domain.h"
@@ -10,7 +10,7 @@ typedef struct {
 } Arguments;
 
 static const struct argp_option own_options[] = {
-    {"json", 'j', NULL, 0, "print a JSON object a task, one a line", 0},
+    {"json", 'j', NULL, 0, "print one JSON object per task, each on a line", 0},
     {0},
 };
 
@@ -19,7 +19,8 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
   switch (key) {
     case 'j': a->json = 1; return 0;
     case ARGP_KEY_ARG:
-      if (a->domain) argp_error(state, "one domain or all of them: %s or %s", a->domain, arg);
+      if (a->domain)
+        argp_error(state, "name one domain, or none for all, not %s and %s", a->domain, arg);
       a->domain = arg;
       return 0;
     default: return ARGP_ERR_UNKNOWN;
@@ -43,7 +44,6 @@ static void print_json(const Task *task) {
   cJSON_Delete(item);
 }
 
-// a reward is shown where one domain is asked for
 static void print_task(const Task *task, int with_reward) {
   printf("%-12s%-20s%-8s%s\n", task->domain, task->name, kinds[task->kind], task->help);
   if (with_reward && task->expression) printf("%12s= %s\n", "", task->expression);
@@ -64,19 +64,20 @@ static int run(const Arguments *a) {
 }
 
 int cli_tasks(int argc, char **argv) {
-  const struct argp argp =
-      {own_options,
-       parse,
-       "[DOMAIN]",
-       "List the rewards that have a name, of one domain (with their expressions) or of all. Known "
-       "tasks are those whose agents made the datasets, new ones are asked for afterwards, prompts "
-       "are the paper's examples of what may be typed.\v"
-       "Examples:\n"
-       "  bfm tasks\n"
-       "  bfm tasks walker\n",
-       NULL,
-       NULL,
-       NULL};
+  const struct argp argp = {
+      own_options,
+      parse,
+      "[DOMAIN]",
+      "List the built-in tasks of all domains, or of one domain with their reward expressions. The "
+      "third column is the kind of the task: the agents that bfm collect --with mood trains "
+      "pursue the known tasks; new tasks are not in that data; prompt tasks are examples of typed "
+      "rewards.\v"
+      "Examples:\n"
+      "  bfm tasks\n"
+      "  bfm tasks walker\n",
+      NULL,
+      NULL,
+      NULL};
   Arguments a = {0};
   int status = cli_parse(&argp, argc, argv, &a);
   if (!status && (status = run(&a))) status = cli_fail(status);

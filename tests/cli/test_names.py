@@ -1,4 +1,4 @@
-"""bfm names and bfm tasks: what a reward can be made of, and the rewards that have a name."""
+"""bfm names and bfm tasks: the names that rewards can use, and the built-in tasks."""
 import json
 
 from conftest import refused, run
@@ -33,7 +33,7 @@ def test_tasks_as_json():
   assert all(task["domain"] == "walker" and task["reward"] and task["help"] for task in tasks)
 
 
-def test_refusals():
+def test_bad_arguments_are_rejected():
   assert "did you mean 'walker'" in refused("names", "wallker")
   assert "did you mean 'walker'" in refused("tasks", "wallker")
   refused("names")
