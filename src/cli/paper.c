@@ -1,4 +1,4 @@
-// bfm paper: lists, runs, shows and plots the tables of the paper.
+// bfm paper: list, run, show and plot the tables of the paper.
 
 #include <stdlib.h>
 #include <string.h>
@@ -14,15 +14,15 @@ typedef struct {
   Config config;
   Flags flags, agent_flags;
   const char *action, *table_name, *path;
-  const PaperTable *table;  // NULL: none was named
+  const PaperTable *table;  // NULL: no table was named
   int json, quiet;
 } Arguments;
 
 static const struct argp_option own_options[] = {
     {.name = "output", .key = 'o', .arg = "FILE",
      .doc = "plot: write FILE.svg and FILE.png (default: results/TABLE)"},
-    {.name = "json", .key = 'j', .doc = "show: print one JSON object per line and number"},
-    {.name = "quiet", .key = 'q', .doc = "run: show no progress"},
+    {.name = "json", .key = 'j', .doc = "show: print one JSON object per number, each on a line"},
+    {.name = "quiet", .key = 'q', .doc = "run: print no progress lines"},
     {0},
 };
 
@@ -37,19 +37,19 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
       else if (!a->table_name) a->table_name = arg;
       else argp_error(state, "name one table, not %s and %s", a->table_name, arg);
       return 0;
-    case ARGP_KEY_NO_ARGS: argp_error(state, "say what to do: list, run, show or plot"); return 0;
+    case ARGP_KEY_NO_ARGS: argp_error(state, "name an action: list, run, show or plot"); return 0;
     default: return ARGP_ERR_UNKNOWN;
   }
 }
 
 // ---------------------------------- list ---------------------------------------------------------
 
-// a cell, with the steps and seeds of our run if there is one
+// print a cell, with the steps and seeds of our run if there is one
 static void print_cell(const Ledger *ledger, const PaperCell *cell) {
   PaperOurs ours;
-  int there = paper_ours(ledger, cell, "all", &ours);
-  printf("%-30s%-*s", cell->method->method, there ? 58 : 0, cell->run);
-  if (there) {
+  int has_run = paper_ours(ledger, cell, "all", &ours);
+  printf("%-30s%-*s", cell->method->method, has_run ? 58 : 0, cell->run);
+  if (has_run) {
     char steps[32];
     short_count((double)ours.steps, steps, sizeof steps);
     printf("%s steps, %d seed%s", steps, ours.seeds, ours.seeds > 1 ? "s" : "");
@@ -66,7 +66,7 @@ static void list_cells(const Arguments *a, const Ledger *ledger) {
 
 static void list_tables(const Ledger *ledger) {
   const PaperTable *table;
-  printf("table        cells  run\n");
+  printf("table        cells  run  contents\n");
   for (int i = 0; (table = paper_table_at(i)); i++) {
     PaperCell cell;
     PaperOurs ours;
@@ -93,7 +93,7 @@ static int list(const Arguments *a) {
 
 // ---------------------------------- run ----------------------------------------------------------
 
-static void say(const char *line) {
+static void print_progress(const char *line) {
   puts(line);
   fflush(stdout);
 }
@@ -102,13 +102,13 @@ static int run(const Arguments *a) {
   if (cJSON_HasObjectItem(a->agent_flags.given, "seed")) {
     return bfm_fail(
         BFM_BAD_ARGUMENT,
-        "--seed %ld cannot be set: a cell has the seeds 0, 1, …; --seeds sets their number",
+        "--seed %ld cannot be set: a cell always has the seeds 0, 1, …; --seeds sets their number",
         (long)a->config.seed);
   }
   char *options = cJSON_PrintUnformatted(a->agent_flags.given);
   if (!options) return bfm_fail(BFM_NO_MEMORY, "no memory for the options");
   PaperPlan plan = {.table = a->table, .settings = a->settings, .options = options,
-                    .quiet = a->quiet, .stop = &cli_stop, .say = say};
+                    .quiet = a->quiet, .stop = &cli_stop, .report = print_progress};
   cli_catch_signals();
   int status = paper_run(&plan);
   free(options);
@@ -130,27 +130,28 @@ static const struct {
 } actions[] = {{"list", list, 0}, {"run", run, 1}, {"show", show, 1}, {"plot", plot, 1}};
 #define ACTION_COUNT ((int)(sizeof actions / sizeof *actions))
 
-// options for every action; the others are for run
-static const char *const everywhere[] = {"filter", "data", "runs", "results", NULL};
+// options of every action; all others are for run
+static const char *const common[] = {"filter", "data", "runs", "results", NULL};
 
-// refuse options that the action would ignore
+// reject options that the action would ignore
 static int check_flags(const Arguments *a) {
   const char *action = a->action;
   if (a->json && strcmp(action, "show")) {
-    return bfm_fail(BFM_BAD_ARGUMENT, "--json is for show, not for %s", action);
+    return bfm_fail(BFM_BAD_ARGUMENT, "--json is an option of show, not of %s", action);
   }
   if (a->path && strcmp(action, "plot")) {
-    return bfm_fail(BFM_BAD_ARGUMENT, "-o %s is for plot, not for %s", a->path, action);
+    return bfm_fail(BFM_BAD_ARGUMENT, "-o %s is an option of plot, not of %s", a->path, action);
   }
   if (!strcmp(action, "run")) return BFM_OK;
   const cJSON *given[] = {a->flags.given->child, a->agent_flags.given->child};
   for (int i = 0; i < 2; i++) {
     for (const cJSON *flag = given[i]; flag; flag = flag->next) {
       int k = 0;
-      while (everywhere[k] && strcmp(everywhere[k], flag->string)) k++;
-      if (everywhere[k]) continue;
-      return bfm_fail(BFM_BAD_ARGUMENT, "--%s is for run; %s uses the runs in the ledger",
-                      flag->string, action);
+      while (common[k] && strcmp(common[k], flag->string)) k++;
+      if (common[k]) continue;
+      return bfm_fail(BFM_BAD_ARGUMENT,
+                      "--%s %s is an option of run; %s uses the results in the ledger",
+                      flag->string, flag->valuestring, action);
     }
   }
   return BFM_OK;
@@ -158,13 +159,13 @@ static int check_flags(const Arguments *a) {
 
 static int run_action(void *input) {
   Arguments *a = input;
-  Suggestion nearest = {.word = a->action};
+  Suggestion suggestion = {.word = a->action};
   int i = 0;
   while (i < ACTION_COUNT && strcmp(actions[i].name, a->action))
-    suggest_try(&nearest, actions[i++].name);
+    suggest_try(&suggestion, actions[i++].name);
   if (i == ACTION_COUNT) {
-    return bfm_fail(BFM_BAD_ARGUMENT, "there is no action \"%.64s\" (list, run, show, plot)%s",
-                    a->action, suggest_say(&nearest, ""));
+    return bfm_fail(BFM_BAD_ARGUMENT, "there is no action \"%.64s\"%s", a->action,
+                    suggest_say(&suggestion, ": name list, run, show or plot"));
   }
   if (a->table_name) TRY(paper_table_find(&a->table, a->table_name));
   if (!a->table && actions[i].needs_table) {
@@ -178,7 +179,7 @@ static int run_action(void *input) {
 
 #define OPTIONS_MAX 64
 
-// the agent's options without those that paper_options has under the same name
+// the agent's options, except those whose names paper_options has too
 static const Option *agent_rows(void) {
   static Option rows[OPTIONS_MAX];
   int count = 0;
@@ -199,19 +200,22 @@ int cli_paper(int argc, char **argv) {
       .help =
           "Reproduce the tables of the paper. A table has one cell per method, domain and "
           "dataset; a cell is a training run with several seeds.\n"
-          "  list  the tables, or the cells of one table, and how far each was run\n"
-          "  run   the cells that are missing: collect the data, train, evaluate, and\n"
+          "  list  print the tables, or the cells of one table, and what has been run\n"
+          "  run   run the missing cells: collect the data, train, evaluate, and\n"
           "        append the returns to results/ledger.jsonl. Finished cells are\n"
           "        skipped; an interrupted cell resumes where it stopped.\n"
-          "  show  our numbers beside those of the paper\n"
-          "  plot  the same numbers as bars\v"
+          "  show  print our numbers beside the paper's\n"
+          "  plot  draw the same numbers as bars (needs gnuplot)\v"
           "Examples:\n"
           "  bfm paper list\n"
-          "  bfm paper run mood --filter \"walker FB-AW\" --steps 300k --seeds 3\n"
+          "  bfm paper list mood --filter walker\n"
           "  bfm paper show mood\n"
-          "A short run of the whole path on a CPU:\n"
+          "  bfm paper plot mood -o mood\n"
+          "A short run of every step, which takes a minute on a CPU:\n"
           "  bfm paper run first --preset small --batch 128 --steps 500 --seeds 1 \\\n"
-          "    --episodes 2 --data-steps 100k\n",
+          "    --episodes 2 --data-steps 100k --results results/first\n"
+          "A real cell, which needs a GPU:\n"
+          "  bfm paper run mood --filter \"walker FB-AW\" --steps 300k --seeds 3\n",
       .flags = {&a.flags, &a.agent_flags},
       .run = run_action,
   };

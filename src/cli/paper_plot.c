@@ -1,5 +1,5 @@
-// bfm paper plot: a panel a domain and kind of data, in it a group of bars a method. Below a method
-// stands what ours were made with, where that is less than the table's.
+// bfm paper plot: one panel per domain and kind of data, with one group of bars per method. If our run
+// has fewer steps than the table asks for, they stand below the method's name.
 
 #include <limits.h>
 #include <math.h>
@@ -25,10 +25,10 @@ typedef struct {
   int count;
 } Panel;
 
-// method number k of a panel, when either has a number for it
+// add a cell's method to the panel, if there is a number of ours or of the paper's
 static void add_bars(const PaperBoth *both, const PaperCell *cell, Panel *panel) {
   int k = panel->count, any = 0;
-  // where the paper has the mean of all tasks, that is compared
+  // compare means over all tasks if the paper has them, otherwise means over known and over new tasks
   int all = paper_number(&both->numbers, cell, "all") != NULL;
   int64_t steps = cell->table->steps;
   for (int i = 0; i < BARS; i++) {
@@ -61,11 +61,10 @@ static int fill_panels(const PaperBoth *both, Panel *panels) {
     if (!paper_cell_matches(&cell, both->settings->filter)) continue;
     char title[sizeof panels->title];
     snprintf(title, sizeof title, "%.30s, %.30s", cell.domain, cell.data);
-    int fresh = !count || strcmp(panels[count - 1].title, title);
-    // a panel that got nothing is taken again
-    if (fresh && count && !panels[count - 1].count) count--;
-    if (fresh && count == MAX_PANELS) break;
-    if (fresh) memcpy(panels[count++].title, title, sizeof title);
+    int is_new = !count || strcmp(panels[count - 1].title, title);
+    if (is_new && count && !panels[count - 1].count) count--;  // reuse an empty panel
+    if (is_new && count == MAX_PANELS) break;
+    if (is_new) memcpy(panels[count++].title, title, sizeof title);
     if (panels[count - 1].count < MAX_METHODS) add_bars(both, &cell, &panels[count - 1]);
   }
   return count && !panels[count - 1].count ? count - 1 : count;
@@ -76,8 +75,8 @@ static int draw(const PaperBoth *both, Panel *panels, const char *path) {
   const PaperTable *table = both->table;
   if (!count) {
     return bfm_fail(BFM_BAD_ARGUMENT,
-                    "there is nothing to draw of %s yet: bfm paper run %s makes it", table->name,
-                    table->name);
+                    "there is nothing to draw for the table %s yet: run it with bfm paper run %s",
+                    table->name, table->name);
   }
   PlotBars bars[MAX_PANELS];
   for (int i = 0; i < count; i++) {
@@ -91,9 +90,9 @@ static int draw(const PaperBoth *both, Panel *panels, const char *path) {
 }
 
 int paper_plot(const PaperTable *table, const PaperSettings *settings, const char *path) {
-  char own[PATH_MAX], stem[PATH_MAX];
-  snprintf(own, sizeof own, "%s/%s", settings->results, table->name);
-  TRY(plot_stem(path ? path : own, stem, sizeof stem));
+  char by_default[PATH_MAX], stem[PATH_MAX];
+  snprintf(by_default, sizeof by_default, "%s/%s", settings->results, table->name);
+  TRY(plot_stem(path ? path : by_default, stem, sizeof stem));
   PaperBoth both;
   Panel *panels = calloc(MAX_PANELS, sizeof *panels);
   if (!panels) return bfm_fail(BFM_NO_MEMORY, "no memory for a plot");

@@ -1,6 +1,6 @@
-// bfm paper show. A block is a domain with a kind of data, a column of it a method. A column has
-// ours, the paper's or both, as there are numbers; what has neither takes no room, and the last
-// lines say how to run it.
+// bfm paper show: one block per domain and kind of data, with one column per method. A column has our
+// numbers, the paper's or both, whichever there are. Methods without any number are not shown; the
+// last lines tell how to run them.
 
 #include "cli/paper_show.h"
 
@@ -26,13 +26,14 @@ void paper_both_free(PaperBoth *both) {
 
 #define MAX_MARKS 26
 
-// what falls short of the table, each with a letter
+// footnotes for numbers made with fewer steps, seeds or episodes than the table asks for; their marks
+// are the letters from a on
 typedef struct {
   char text[MAX_MARKS][2 * PAPER_TEXT];
   int count;
 } Marks;
 
-// the letter of how a number was made, a space when it was made as the paper's
+// the mark of a number's footnote, or a space if the number was made as the table asks
 static char mark(Marks *marks, const PaperTable *table, const PaperOurs *ours) {
   char text[2 * PAPER_TEXT] = "", steps[32], of[32];
   size_t at = 0;
@@ -61,15 +62,15 @@ static char mark(Marks *marks, const PaperTable *table, const PaperOurs *ours) {
 
 typedef struct {
   PaperCell cell;
-  int ours, paper;  // numbers that the block has of each
+  int ours, paper;  // how many numbers of ours and of the paper's it has
 } Column;
 
 typedef struct {
   PaperBoth both;
   Marks marks;
-  int columns, run;    // of the whole table, and those that have numbers of ours
-  int papers, beside;  // numbers of the paper, and those that ours stand beside
-  int means;           // whether rows of groups are there
+  int columns, run;        // cells of the table, and how many of them have been run
+  int papers, both_there;  // numbers of the paper, and how many of them have one of ours beside
+  int means;               // whether rows with means over groups were printed
 } Show;
 
 static int group_size(const PaperCell *cell, const char *group) {
@@ -79,7 +80,7 @@ static int group_size(const PaperCell *cell, const char *group) {
   return size;
 }
 
-// the rows of a cell's block: tasks, then means over groups of several; NULL after the last
+// name of row i of a cell's block: the tasks, then the groups of several tasks; NULL after the last
 static const char *row_at(const PaperCell *cell, int i) {
   static const char *const groups[] = {"in", "new", "all"};
   const Task *task;
@@ -92,7 +93,7 @@ static const char *row_at(const PaperCell *cell, int i) {
   return NULL;
 }
 
-// the columns of the block whose cells begin at number *i, which then is that of the next block's
+// find the columns of the block that begins at cell *i, and set *i to the first cell of the next block
 static int find_columns(Show *s, int *i, Column *columns) {
   const PaperBoth *both = &s->both;
   int count = 0;
@@ -109,7 +110,7 @@ static int find_columns(Show *s, int *i, Column *columns) {
       int theirs = paper_number(&both->numbers, &cell, row) != NULL;
       column.ours += there;
       column.paper += theirs;
-      s->beside += there && theirs;
+      s->both_there += there && theirs;
     }
     s->columns++;
     s->run += column.ours > 0;
@@ -162,7 +163,7 @@ static void print_block_json(Show *s, const Column *columns, int count) {
 #define OURS_WIDTH 11  // 1000 ±123 a
 #define PAPER_WIDTH 6
 
-// how far the names of methods and of halves go beyond the numbers, two spaces between columns
+// spaces before a column's numbers: two, and more if the method's name is wider than the numbers
 static int indent(const Column *c) {
   int numbers = (c->ours ? OURS_WIDTH : 0) + (c->paper ? PAPER_WIDTH : 0);
   int name = (int)strlen(c->cell.method->method);
@@ -191,7 +192,7 @@ static void print_ours(Show *s, const PaperCell *cell, const char *row) {
     printf("%*s%7s", OURS_WIDTH - 7, "-", "");
     return;
   }
-  char spread[32] = "    ";  // of a single seed there is none
+  char spread[32] = "    ";  // a single seed has no standard deviation
   if (ours.seeds > 1) snprintf(spread, sizeof spread, "±%-3.0f", ours.std);
   printf("%*.0f %s %c", OURS_WIDTH - 7, ours.mean, spread, mark(&s->marks, cell->table, &ours));
 }
@@ -234,26 +235,29 @@ static void print_block(Show *s, const Column *columns, int count) {
 static void print_legend(const Show *s) {
   if (s->means || s->run) putchar('\n');
   if (s->means) {
-    puts("in, new, all  means over tasks that the data was made for, over others, over both");
+    puts(
+        "in, new, all  means over the tasks that the data was collected for, the others, all "
+        "tasks");
   }
   if (s->run) puts("±             standard deviation over seeds");
   for (int i = 0; i < s->marks.count; i++) printf("%-14c%s\n", 'a' + i, s->marks.text[i]);
 }
 
-// what is there, and how to make what is not
-static void print_rest(const Show *s) {
+// print how many numbers there are, and how to make the missing ones
+static void print_summary(const Show *s) {
   const PaperTable *table = s->both.table;
   const char *filter = s->both.settings->filter;
   if (s->papers || s->run < s->columns) putchar('\n');
   if (s->papers) {
-    printf("%d of the paper's %d numbers have ours beside them.\n", s->beside, s->papers);
+    printf("%d of the paper's %d numbers have one of ours beside them.\n", s->both_there,
+           s->papers);
   }
   if (s->run == s->columns) return;
   char steps[32];
   short_count((double)table->steps, steps, sizeof steps);
   printf(
-      "%d of %d cells (a method on a domain's data) %s not been run. To run what is missing,\n"
-      "with %s steps and %d seeds a cell (--steps, --seeds and --filter make it less):\n"
+      "%d of %d cells (a method on a domain's data) %s not been run. To run the missing ones with\n"
+      "%s steps and %d seeds per cell (--steps, --seeds and --filter reduce this):\n"
       "  bfm paper run %s%s%s%s\n",
       s->columns - s->run, s->columns, s->columns - s->run > 1 ? "have" : "has", steps,
       (int)table->seeds, table->name, *filter ? " --filter \"" : "", filter, *filter ? "\"" : "");
@@ -271,7 +275,7 @@ int paper_show(const PaperTable *table, const PaperSettings *settings, int json)
   }
   if (!status && !json) {
     print_legend(&s);
-    print_rest(&s);
+    print_summary(&s);
   }
   paper_both_free(&s.both);
   return status;

@@ -1,5 +1,5 @@
-// The ledger. One write with O_APPEND a run, so that programs may share a ledger; a line cut off by
-// the end of its process is closed before the next.
+// The ledger. All lines of a run are appended by one write with O_APPEND, so that several processes
+// may share a ledger. If a killed process has left a partial line, the next process removes it first.
 
 #include "paper/ledger.h"
 
@@ -47,7 +47,7 @@ static int parse_line(const cJSON *item, LedgerLine *line) {
 }
 
 static int append_line(Ledger *l, cJSON *item, const LedgerLine *line) {
-  // room doubles: it is full whenever the count is a power of two
+  // the arrays double: they are full whenever the count is a power of two
   if (!(l->count & (l->count - 1))) {
     size_t room = l->count ? 2 * (size_t)l->count : 1;
     LedgerLine *lines = realloc(l->lines, room * sizeof *lines);
@@ -77,7 +77,7 @@ int ledger_read(Ledger *l, const char *results) {
     int whole = text[n - 1] == '\n', good = item && parse_line(item, &line);
     if (good) status = append_line(l, item, &line);
     else if (whole && strspn(text, " \n") != (size_t)n)
-      status = bfm_fail(BFM_BAD_FILE, "%s: line %d is not that of a run", path, at);
+      status = bfm_fail(BFM_BAD_FILE, "%s: line %d is not a result of bfm paper run", path, at);
     if (!good || status) cJSON_Delete(item);
   }
   free(text);
@@ -110,8 +110,7 @@ const LedgerLine *ledger_find(const Ledger *l, const char *run, const char *more
 
 // ---------------------------------- writing ------------------------------------------------------
 
-// a last line that was cut goes, so that what comes behind it can be read; one that is whole but for
-// its end gets that
+// Repair the last line: remove it if it was cut off, or add its newline if only that is missing.
 static int end_line(int fd) {
   off_t size = lseek(fd, 0, SEEK_END), at = size;
   char last;
@@ -125,7 +124,8 @@ static int end_line(int fd) {
   return bad;
 }
 
-// half of a run's lines would pass for all of them: what a full disk cut is taken back
+// Write everything or nothing: a part of a run's lines would look like a finished run, so a write that
+// a full disk cut short is undone.
 static int write_whole(int fd, const char *text, size_t size) {
   off_t before = lseek(fd, 0, SEEK_END);
   ssize_t written = write(fd, text, size);

@@ -1,5 +1,5 @@
-// The ledger of results: results/ledger.jsonl, one JSON line a run, seed and es. Lines are appended
-// and never changed.
+// The ledger of results: results/ledger.jsonl, with one JSON line per run, seed and es. Lines are
+// appended and never changed.
 
 #ifndef BFM_PAPER_LEDGER_H
 #define BFM_PAPER_LEDGER_H
@@ -9,32 +9,34 @@
 
 #include "core/status.h"
 
-// the lines that matter to tables; the file has more: configuration, commit, machine, time
+// The fields of a line that tables need. The file also has the configuration, the commit, the machine
+// and the time.
 typedef struct {
-  const char *run, *more;  // what was run, and with which options beside the table's
+  const char *run, *more;  // the cell's run, and the options other than the table's
   int64_t seed, steps, es, episodes;
-  int64_t transitions;   // of the data, 0: not said
-  const cJSON *returns;  // task: mean
+  int64_t transitions;   // in the dataset; 0: the line does not say
+  const cJSON *returns;  // mean return of each task, by name
 } LedgerLine;
 
 typedef struct {
   LedgerLine *lines;
   int count;
-  cJSON **parsed;  // [count], what the lines point into
+  cJSON **parsed;  // [count], owns the texts that the lines point to
 } Ledger;
 
-// a file that is not there has no lines; a last line that is not whole is left out
+// Read the ledger. A missing file is an empty ledger; a last line that was cut off is skipped.
 int ledger_read(Ledger *ledger, const char *results);
 void ledger_free(Ledger *ledger);
 
-// append lines, all at once; frees none. NULL: only whether that can be done
+// Append an array of lines in one write; the caller still owns it. NULL: only check that the ledger can
+// be written.
 int ledger_append(const char *results, const cJSON *lines);
 
-// the line of a seed that has at least so many steps and episodes, or NULL
+// Return the line of a seed with at least so many steps and episodes, or NULL.
 const LedgerLine *ledger_find(const Ledger *ledger, const char *run, const char *more, int64_t seed,
                               int64_t steps, int64_t episodes);
 
-// this program and this machine, into a line
+// Add the version, the commit, the machine and the time to a line.
 void ledger_sign(cJSON *line);
 
 #endif

@@ -1,4 +1,4 @@
-// Our numbers beside the paper's: means over seeds of what the ledger has.
+// Our numbers for the paper's tables: means over seeds of the returns in the ledger.
 
 #include <math.h>
 #include <string.h>
@@ -7,7 +7,7 @@
 
 #define MAX_SEEDS 64
 
-// a line of the cell's run, with evaluation-based sampling on or off as the method has it
+// whether a line is of the cell's run, with evaluation-based sampling on or off as for the method
 static int is_ours(const LedgerLine *line, const PaperCell *cell) {
   return !strcmp(line->run, cell->run) && (line->es > 0) == cell->method->es;
 }
@@ -17,7 +17,7 @@ static int is_same_run(const LedgerLine *a, const LedgerLine *b, const PaperCell
          a->transitions == b->transitions && !strcmp(a->more, b->more);
 }
 
-// as many seeds as the ledger has of a line's run, made with its steps, options and data
+// number of different seeds in the ledger with the run, steps, options and data of a line
 static int seeds_of(const Ledger *ledger, const PaperCell *cell, const LedgerLine *line) {
   int count = 0;
   for (int i = 0; i < ledger->count; i++) {
@@ -32,8 +32,8 @@ static int seeds_of(const Ledger *ledger, const PaperCell *cell, const LedgerLin
   return count;
 }
 
-// the table's own options come first, then the most steps of all seeds together; where only the
-// data are others, the last
+// Prefer runs with the table's own options, then those with the most steps of all seeds together, then
+// (if only the dataset differs) the later one.
 static int is_better(const Ledger *ledger, const PaperCell *cell, const LedgerLine *a,
                      const LedgerLine *b) {
   if (!*a->more != !*b->more) return !*a->more;
@@ -51,7 +51,7 @@ static const LedgerLine *best_line(const Ledger *ledger, const PaperCell *cell) 
   return best;
 }
 
-// a task's return, or the mean of a group's; NaN: not all are there
+// a task's return, or the mean over a group of tasks; NaN if the line lacks one of them
 static double value_of(const LedgerLine *line, const PaperCell *cell, const char *name) {
   const cJSON *item = cJSON_GetObjectItemCaseSensitive(line->returns, name);
   if (cJSON_IsNumber(item)) return paper_score(cell, name, item->valuedouble);
@@ -78,7 +78,7 @@ int paper_ours(const Ledger *ledger, const PaperCell *cell, const char *task, Pa
     if (!is_same_run(line, best, cell)) continue;
     double value = value_of(line, cell, task);
     if (isnan(value)) continue;
-    // a seed that was done again counts as it was last
+    // if a seed was run again, the last line counts
     int k = 0;
     while (k < ours->seeds && seeds[k] != line->seed) k++;
     if (k == MAX_SEEDS) continue;

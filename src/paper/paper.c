@@ -1,6 +1,6 @@
-// Running the paper's tables, cell by cell: data if it is missing, then a training run whose last
-// step is evaluated as the paper does, then lines in the ledger. Each part can be cut at any moment
-// and is gone on with by the next call, because data, run and ledger know how far they are.
+// Running the paper's tables, cell by cell: collect the data if it is missing, train, evaluate the last
+// step as the paper does, and append the results to the ledger. A run can be interrupted at any moment:
+// data, run and ledger record their progress, and the next call continues there.
 
 #include "paper/paper.h"
 
@@ -26,36 +26,36 @@
 #define AT(field) offsetof(PaperSettings, field)
 
 const Option paper_options[] = {
-    {"steps", OPTION_INT, AT(steps), "0", 0, 1e12, NULL, "training steps; 0: as the table says"},
-    {"seeds", OPTION_INT, AT(seeds), "0", 0, 64, NULL, "seeds a cell; 0: as the table says"},
+    {"steps", OPTION_INT, AT(steps), "0", 0, 1e12, NULL, "training steps; 0: the table's"},
+    {"seeds", OPTION_INT, AT(seeds), "0", 0, 64, NULL, "seeds per cell; 0: the table's"},
     {"episodes", OPTION_INT, AT(episodes), "0", 0, 100000, NULL,
-     "episodes a task; 0: as the table says"},
+     "evaluation episodes per task; 0: the table's"},
     {"filter", OPTION_TEXT, AT(filter), "", 0, 0, NULL,
-     "words that a cell's domain, data or method must have: \"walker FB-AW\""},
+     "only cells whose domain, data and method contain these words: \"walker FB-AW\""},
     {"data", OPTION_TEXT, AT(data), "data", 0, 0, NULL,
-     "folder of datasets, DOMAIN-KIND.h5; those missing are collected"},
+     "folder of datasets, DOMAIN-KIND.h5; missing ones are collected"},
     {"data-steps", OPTION_INT, AT(data_steps), "5M", 2, 1e12, NULL,
-     "transitions to collect, and enough of a collection that was cut"},
+     "transitions to collect; an interrupted collection resumes if it has fewer"},
     {"runs", OPTION_TEXT, AT(runs), "runs/paper", 0, 0, NULL, "folder of training runs"},
     {"results", OPTION_TEXT, AT(results), "results", 0, 0, NULL,
-     "folder of ledger.jsonl and of the paper's numbers"},
+     "folder of ledger.jsonl and the paper's numbers"},
     {"eval-every", OPTION_INT, AT(eval_every), "0", 0, 1e12, NULL,
-     "steps between evaluations on the way; 0: the last step only"},
+     "training steps between evaluations; 0: evaluate only the last step"},
     {"eval-steps", OPTION_INT, AT(eval_steps), "0", 0, 1e6, NULL,
-     "control steps an episode; 0: the domain's"},
+     "control steps per evaluation episode; 0: the domain's"},
     {.name = NULL},
 };
 
-static void say(const PaperPlan *plan, const char *format, ...)
+static void report(const PaperPlan *plan, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-static void say(const PaperPlan *plan, const char *format, ...) {
+static void report(const PaperPlan *plan, const char *format, ...) {
   char line[PATH_MAX];
   va_list args;
   va_start(args, format);
   vsnprintf(line, sizeof line, format, args);
   va_end(args);
-  plan->say(line);
+  plan->report(line);
 }
 
 // ---------------------------------- data ---------------------------------------------------------
@@ -72,16 +72,16 @@ static int read_progress(hid_t file, void *context) {
   return hdf5_shape(file, "rewards", &progress->rows, &columns, &axes);
 }
 
-// whether the file's collector was cut; 0 for files that are not ours
-static int is_cut(const char *path, int64_t enough) {
+// whether the file's collection was interrupted before `enough` rows; 0 for files of other programs
+static int is_interrupted(const char *path, int64_t enough) {
   Progress progress = {0};
   hdf5_use(path, read_progress, &progress);
   return progress.rows < progress.planned && progress.rows < enough;
 }
 
-// another process may be collecting it
+// wait while another process collects the data
 static int wait_for_data(const PaperPlan *plan, const char *path) {
-  if (writer_is_open(path)) say(plan, "wait    for the process that writes %s", path);
+  if (writer_is_open(path)) report(plan, "wait    for the process that writes %s", path);
   while (writer_is_open(path)) {
     if (plan->stop && *plan->stop) {
       return bfm_fail(BFM_INTERRUPTED, "stopped while another process was writing %s", path);
@@ -91,13 +91,13 @@ static int wait_for_data(const PaperPlan *plan, const char *path) {
   return BFM_OK;
 }
 
-// where another process was faster, its data is
+// collect the data unless it is there; if another process begins to collect it first, use that data
 static int make_data(const PaperPlan *plan, const PaperCell *cell, const char *path) {
   TRY(wait_for_data(plan, path));
-  int there = !access(path, F_OK);
-  if (there && !is_cut(path, plan->settings.data_steps)) return BFM_OK;
-  if (!there && !strcmp(cell->domain, "kitchen")) {
-    return bfm_fail(BFM_IO, "%s is not there; it cannot be collected: it is D4RL's kitchen-%s-v0",
+  int exists = !access(path, F_OK);
+  if (exists && !is_interrupted(path, plan->settings.data_steps)) return BFM_OK;
+  if (!exists && !strcmp(cell->domain, "kitchen")) {
+    return bfm_fail(BFM_IO, "%s is missing and cannot be collected: put D4RL's kitchen-%s-v0 there",
                     path, cell->data + strlen("d4rl-"));
   }
   Folder folder;
@@ -106,13 +106,13 @@ static int make_data(const PaperPlan *plan, const PaperCell *cell, const char *p
   char given[128];
   snprintf(given, sizeof given, "{\"with\": \"%s\", \"steps\": %" PRId64 "}", cell->data,
            plan->settings.data_steps);
-  CollectPlan collect = {.env = there ? NULL : cell->domain, .path = path,
-                         .given = there ? "{}" : given, .resume = there, .quiet = plan->quiet,
+  CollectPlan collect = {.env = exists ? NULL : cell->domain, .path = path,
+                         .given = exists ? "{}" : given, .resume = exists, .quiet = plan->quiet,
                          .stop = plan->stop};
-  say(plan, "collect %s", path);
+  report(plan, "collect %s", path);
   Collection *collection;
   int status = collection_open(&collection, &collect);
-  if (status == BFM_IO && !there && !access(path, F_OK)) return make_data(plan, cell, path);
+  if (status == BFM_IO && !exists && !access(path, F_OK)) return make_data(plan, cell, path);
   TRY(status);
   status = collection_drive(collection);
   collection_close(collection);
@@ -121,12 +121,12 @@ static int make_data(const PaperPlan *plan, const PaperCell *cell, const char *p
 
 // ---------------------------------- a training run -----------------------------------------------
 
-// seeds first … first + count - 1 of a cell
+// a training run of a cell, with the seeds first … first + count - 1
 typedef struct {
   const PaperPlan *plan;
   const PaperCell *cell;
   int64_t steps, episodes, first, count;
-  char more[PAPER_TEXT];  // "preset=small batch=64"
+  char more[PAPER_TEXT];  // options other than the table's, such as "preset=small batch=64"
   char data[PATH_MAX - 256], folder[PATH_MAX - 256];
 } Run;
 
@@ -139,8 +139,8 @@ static const cJSON *next_by_name(const cJSON *options, const char *name) {
   return next;
 }
 
-// options beside the table's, as the ledger notes them: not where it ran, nor its seeds. The same
-// ones are the same text, whatever their order and however their numbers are typed
+// Write the options other than the table's as the ledger records them, without the device, the threads
+// and the seeds. Equal options give equal texts, whatever their order and spelling of numbers.
 static void describe_more(const cJSON *options, char *out, size_t size) {
   static const char *const left_out[] = {"device", "threads", "seed", "seeds"};
   *out = 0;
@@ -163,7 +163,7 @@ static void describe_more(const cJSON *options, char *out, size_t size) {
   }
 }
 
-// a name for a folder, of letters, digits and dashes; other options than the table's as a checksum
+// the name of a run's folder, without spaces; options other than the table's appear as a checksum
 static void name_folder(const Run *r, char *out, size_t size) {
   char name[2 * PAPER_TEXT], more[16] = "";
   if (*r->more) {
@@ -197,7 +197,7 @@ static char *agent_options_of(const Run *r) {
   return text;
 }
 
-// what the ledger says of a run beside its returns
+// what the ledger records of a run in addition to its returns
 typedef struct {
   int64_t transitions;
   double seconds;
@@ -235,7 +235,8 @@ static int train(const Run *r, Trained *done) {
 
 // ---------------------------------- the ledger ---------------------------------------------------
 
-// a line a seed and es, from the evaluation of the last step, which begins with its first task
+// the ledger's line for a seed and es, from the evaluation of the last step; `first` is the evaluation
+// of its first task
 static cJSON *ledger_line(const Run *r, const EvalLog *evals, const EvalLine *first) {
   cJSON *line = cJSON_CreateObject();
   cJSON_AddStringToObject(line, "run", r->cell->run);
@@ -259,7 +260,7 @@ static int write_lines(const Run *r, const Trained *done) {
   cJSON *lines = cJSON_CreateArray();
   for (int64_t seed = r->first; seed < r->first + r->count; seed++) {
     for (int i = 0; i < evals.count; i++) {
-      // the first task of each es begins a line
+      // make one line for each es, at its first task
       const EvalLine *l = &evals.lines[i];
       int first = l->step == r->steps && l->seed == seed;
       for (int k = 0; k < i && first; k++) {
@@ -301,7 +302,7 @@ static int run_cell(const PaperPlan *plan, const PaperCell *cell) {
   describe_more(more, r.more, sizeof r.more);
   cJSON_Delete(more);
 
-  // seeds are done in their order: those missing are the last ones
+  // seeds are run in order, so the missing ones are the last
   int64_t seeds = s->seeds ? s->seeds : table->seeds;
   Ledger ledger;
   TRY(ledger_read(&ledger, s->results));
@@ -310,7 +311,7 @@ static int run_cell(const PaperPlan *plan, const PaperCell *cell) {
   }
   ledger_free(&ledger);
   if (r.first == seeds) {
-    say(plan, "done    %s: %s", cell->method->method, cell->run);
+    report(plan, "done    %s: %s", cell->method->method, cell->run);
     return BFM_OK;
   }
   r.count = seeds - r.first;
@@ -318,12 +319,13 @@ static int run_cell(const PaperPlan *plan, const PaperCell *cell) {
   name_folder(&r, r.folder, sizeof r.folder);
   TRY(ledger_append(s->results, NULL));
   TRY(make_data(plan, cell, r.data));
-  say(plan, "train   %s: %s%s%s, %" PRId64 " seed%s, %" PRId64 " steps", cell->method->method,
-      cell->run, *r.more ? " " : "", r.more, r.count, r.count > 1 ? "s" : "", r.steps);
+  report(plan, "train   %s: %s%s%s, %" PRId64 " seed%s, %" PRId64 " steps", cell->method->method,
+         cell->run, *r.more ? " " : "", r.more, r.count, r.count > 1 ? "s" : "", r.steps);
   Trained done = {.config = NULL};
   int status = train(&r, &done);
   if (status == BFM_INTERRUPTED) {
-    status = bfm_fail(status, "stopped while %s trains in %s; the same bfm paper run goes on",
+    status = bfm_fail(status,
+                      "stopped while training %s in %s; the same bfm paper run command resumes it",
                       cell->method->method, r.folder);
   }
   if (!status) status = write_lines(&r, &done);
@@ -331,7 +333,7 @@ static int run_cell(const PaperPlan *plan, const PaperCell *cell) {
   return status;
 }
 
-// a cell that diverges is said and left; the others go on
+// run the cells one after the other; a cell that diverges is reported and skipped
 int paper_run(const PaperPlan *plan) {
   PaperCell cell;
   int matching = 0, diverged = 0;
@@ -340,7 +342,7 @@ int paper_run(const PaperPlan *plan) {
     matching++;
     int status = run_cell(plan, &cell);
     if (status == BFM_DIVERGED) {
-      say(plan, "failed  %s", bfm_error());
+      report(plan, "failed  %s", bfm_error());
       diverged++;
       continue;
     }

@@ -1,6 +1,6 @@
-// The paper's tables as runs. A table is domains × kinds of data × methods; each of these cells is
-// a training run with several seeds, whose evaluation goes to a ledger. Cells of different tables
-// that ask for the same run share it.
+// The paper's tables as runs. A table has one cell per domain, kind of data and method. Each cell is a
+// training run with several seeds; its evaluation is appended to the ledger. Cells of different tables
+// with the same run share it.
 
 #ifndef BFM_PAPER_PAPER_H
 #define BFM_PAPER_PAPER_H
@@ -13,20 +13,22 @@
 
 typedef struct {
   const char *name, *help;
-  const char *numbers;             // results/paper/NUMBERS.csv, NULL: the paper has a figure only
-  const char *domains, *data;      // words
-  int64_t steps, seeds, episodes;  // what the paper's numbers stand for
+  const char *numbers;             // results/paper/NUMBERS.csv; NULL: the paper has only a figure
+  const char *domains, *data;      // lists separated by spaces
+  int64_t steps, seeds, episodes;  // of the paper's runs
 } PaperTable;
 
 typedef struct {
   const char *table, *method;  // as the paper calls it
-  const char *options;         // of the agent: "algo=fb-aware blocks=8"
-  int es;                      // shown with evaluation-based sampling
+  const char *options;         // of the agent, such as "algo=fb-aware blocks=8"
+  int es;                      // 1: evaluated with evaluation-based sampling
 } PaperMethod;
 
-// row number i, NULL after the last
+// table number i, NULL after the last
 const PaperTable *paper_table_at(int i);
-int paper_table_find(const PaperTable **table, const char *name);  // suggests the nearest name
+
+// Find a table by name; the error of an unknown name suggests a similar one.
+int paper_table_find(const PaperTable **table, const char *name);
 
 #define PAPER_TEXT 256
 
@@ -34,14 +36,18 @@ typedef struct {
   const PaperTable *table;
   const PaperMethod *method;
   char domain[32], data[32];
-  char run[PAPER_TEXT];  // what is run: "walker mood algo=fb-aw d=64"
+  char run[PAPER_TEXT];  // its name in the ledger, such as "walker mood algo=fb-aw d=64"
 } PaperCell;
 
-// cell number i of a table, 0 after the last
+// Get cell number i of a table; returns 0 after the last.
 int paper_cell_at(const PaperTable *table, int i, PaperCell *cell);
-// whether each word of a filter ("walker FB-AW") is the domain, the data or in the method's name
+
+// Return whether each word of a filter ("walker FB-AW") is the domain, the data or a word of the
+// method's name.
 int paper_cell_matches(const PaperCell *cell, const char *filter);
-int paper_check_filter(const PaperTable *table, const char *filter);  // that it leaves a cell
+
+// Fail if no cell of the table matches the filter.
+int paper_check_filter(const PaperTable *table, const char *filter);
 
 // ---------------------------------- the paper's numbers ------------------------------------------
 
@@ -55,20 +61,23 @@ typedef struct {
   int count;
 } PaperNumbers;
 
-// of a table, below the folder of results; none when the paper has a figure only
+// Read a table's numbers from the folder of results; there are none if the paper has only a figure.
 int paper_numbers_read(PaperNumbers *numbers, const PaperTable *table, const char *results);
 void paper_numbers_free(PaperNumbers *numbers);
-// task may be a group: "in", "new" or "all"; NULL: the paper has none
+
+// Return the paper's number for a task or a group of tasks ("in", "new", "all"), or NULL.
 const PaperNumber *paper_number(const PaperNumbers *numbers, const PaperCell *cell,
                                 const char *task);
-// whether a task is of a group, for the data of a cell
+
+// Return whether a task belongs to a group, for the data of a cell.
 int paper_in_group(const PaperCell *cell, const Task *task, const char *group);
-// the paper's mean and std; of a group that it has none for, the mean of its tasks where all are
-// there. NaN: none
+
+// Return the paper's mean and set its std. If the paper has no number for a group, return the mean over
+// the group's tasks. NaN: the paper has no number.
 double paper_value(const PaperNumbers *numbers, const PaperCell *cell, const char *task,
                    double *std);
 
-// a return as the table has it: D4RL's normalized by the paper's references, others as they are
+// Convert a return to the unit of the table: D4RL's returns are normalized, others stay unchanged.
 double paper_score(const PaperCell *cell, const char *task, double value);
 
 // ---------------------------------- ours ---------------------------------------------------------
@@ -77,17 +86,17 @@ typedef struct {
   double mean, std;  // over seeds
   int seeds;
   int64_t steps, episodes;
-  const char *more;  // options beside the table's
+  const char *more;  // options other than the table's
 } PaperOurs;
 
-// what the ledger has of a cell's task or group of tasks ("in", "new", "all"); 0: nothing. Runs
-// with the table's options alone come before others, more steps before fewer
+// Get our number for a cell's task or group of tasks ("in", "new", "all"); returns 0 if the ledger has
+// none. Runs with only the table's options are preferred, then runs with more steps.
 int paper_ours(const Ledger *ledger, const PaperCell *cell, const char *task, PaperOurs *ours);
 
 // ---------------------------------- running ------------------------------------------------------
 
 typedef struct {
-  int64_t steps, seeds, episodes, data_steps, eval_every, eval_steps;  // 0: as the table says
+  int64_t steps, seeds, episodes, data_steps, eval_every, eval_steps;  // 0: the table's value
   char data[OPTION_TEXT_SIZE], runs[OPTION_TEXT_SIZE], results[OPTION_TEXT_SIZE];
   char filter[OPTION_TEXT_SIZE];
 } PaperSettings;
@@ -97,13 +106,14 @@ extern const Option paper_options[];
 typedef struct {
   const PaperTable *table;
   PaperSettings settings;
-  const char *options;  // of the agent, a JSON object: before the table's, and noted in the ledger
+  const char *options;  // of the agent, a JSON object; override the table's, recorded in the ledger
   int quiet;
   const volatile sig_atomic_t *stop;
-  void (*say)(const char *line);  // what is done next
+  void (*report)(const char *line);  // called with a line about the next step
 } PaperPlan;
 
-// run what is not in the ledger: collect data, train, evaluate; goes on where a call was cut
+// Run the cells that are not in the ledger: collect data, train, evaluate. A call continues where an
+// interrupted one stopped.
 int paper_run(const PaperPlan *plan);
 
 #endif

@@ -1,4 +1,4 @@
-// The paper's tables, and the numbers it has for them.
+// The list of the paper's tables, and reading the paper's numbers.
 
 #include <errno.h>
 #include <limits.h>
@@ -13,7 +13,7 @@
 #define DMC "walker cheetah quadruped"
 #define MILLION 1000000
 
-// the paper does not say its steps: a million, as the code it builds on has
+// the paper does not state its training steps; the code that it builds on uses a million
 static const PaperTable tables[] = {
     {"rnd", "locomotion on RND data", "rnd", DMC, "rnd", MILLION, 5, 100},
     {"mood", "locomotion on MOOD data", "mood", DMC " humanoid", "mood", MILLION, 5, 100},
@@ -35,7 +35,7 @@ static const PaperTable tables[] = {
      "mood", MILLION, 5, 100},
     {"six", "not in the paper: every algorithm on RND and MOOD data", NULL, "walker cheetah",
      "mood rnd", 300000, 3, 100},
-    {"first", "not in the paper: a look at the whole path, for a CPU", NULL, "point_mass", "random",
+    {"first", "not in the paper: a short example that runs on a CPU", NULL, "point_mass", "random",
      20000, 2, 20},
 };
 #define TABLE_COUNT ((int)(sizeof tables / sizeof *tables))
@@ -145,25 +145,25 @@ static const PaperMethod methods[] = {
 };
 #define METHOD_COUNT ((int)(sizeof methods / sizeof *methods))
 
-// where a table's method does not say d itself
+// options of a domain, for methods that do not set d
 static const struct {
   const char *domain, *options;
 } domain_options[] = {{"humanoid", "d=128"}, {"", "d=64"}};
 
-// ---------------------------------- looking them up ----------------------------------------------
+// ---------------------------------- tables and cells ---------------------------------------------
 
 const PaperTable *paper_table_at(int i) { return i < TABLE_COUNT ? &tables[i] : NULL; }
 
 int paper_table_find(const PaperTable **table, const char *name) {
-  Suggestion nearest = {.word = name};
+  Suggestion suggestion = {.word = name};
   for (int i = 0; i < TABLE_COUNT; i++) {
     *table = &tables[i];
     if (!strcmp(tables[i].name, name)) return BFM_OK;
-    suggest_try(&nearest, tables[i].name);
+    suggest_try(&suggestion, tables[i].name);
   }
   *table = NULL;
   return bfm_fail(BFM_BAD_ARGUMENT, "there is no table \"%.64s\"%s", name,
-                  suggest_say(&nearest, "; bfm paper list shows them"));
+                  suggest_say(&suggestion, "; bfm paper list shows all"));
 }
 
 static const PaperMethod *method_at(const PaperTable *table, int index) {
@@ -173,7 +173,7 @@ static const PaperMethod *method_at(const PaperTable *table, int index) {
   return NULL;
 }
 
-// word number i of words; 0 after the last
+// copy word number i of words separated by spaces; returns 0 after the last
 static int word_at(const char *words, int i, char *out, size_t size) {
   while (i-- > 0) {
     words += strcspn(words, " ");
@@ -207,7 +207,7 @@ int paper_cell_at(const PaperTable *table, int i, PaperCell *cell) {
   return 1;
 }
 
-// commas do not count
+// whether one of the words is `word`, apart from a comma behind it
 static int has_word(const char *words, const char *word) {
   char other[64];
   for (int i = 0; word_at(words, i, other, sizeof other); i++) {
@@ -234,13 +234,13 @@ int paper_check_filter(const PaperTable *table, const char *filter) {
     if (paper_cell_matches(&cell, filter)) return BFM_OK;
   }
   return bfm_fail(BFM_BAD_ARGUMENT,
-                  "no cell of the table %s has \"%s\": bfm paper list %s shows them", table->name,
-                  filter, table->name);
+                  "no cell of the table %s matches --filter \"%s\": bfm paper list %s shows them",
+                  table->name, filter, table->name);
 }
 
 // ---------------------------------- numbers ------------------------------------------------------
 
-// a line "domain,task,method,mean,std"; std may be missing
+// parse a line "domain,task,method,mean,std"; std may be empty
 static int parse_number(char *line, PaperNumber *number) {
   char *field[5];
   for (int i = 0; i < 5; i++) {
@@ -266,13 +266,14 @@ int paper_numbers_read(PaperNumbers *all, const PaperTable *table, const char *r
   snprintf(path, sizeof path, "%s/paper/%s.csv", results, table->numbers);
   FILE *file = fopen(path, "r");
   if (!file) {
-    return bfm_fail(BFM_IO, "cannot open the paper's numbers, %s: %s; --results names their folder",
-                    path, strerror(errno));
+    return bfm_fail(BFM_IO,
+                    "cannot open the paper's numbers %s: %s; set their folder with --results", path,
+                    strerror(errno));
   }
   int room = 0, status = BFM_OK;
   PaperNumber number;
   for (int at = 0; !status && getline(&line, &size, file) > 0; at++) {
-    if (!at) continue;  // the names of the columns
+    if (!at) continue;  // the column names
     if (!parse_number(line, &number)) {
       status =
           bfm_fail(BFM_BAD_FILE, "%s: line %d is not domain,task,method,mean,std", path, at + 1);
@@ -302,8 +303,8 @@ void paper_numbers_free(PaperNumbers *all) {
 
 static int is_d4rl(const PaperCell *cell) { return !strncmp(cell->data, "d4rl-", 5); }
 
-// D4RL's datasets are the paper's tasks: halfcheetah, d4rl-medium → halfcheetah-medium-v2. Those of
-// kitchen have the names of its tasks
+// The paper's "tasks" of D4RL are datasets: halfcheetah with d4rl-medium is halfcheetah-medium-v2. The
+// kitchen's datasets are named like its tasks. Returns whether the paper has a number for `task`.
 static int name_d4rl(const PaperCell *cell, const char *task, char *out, size_t size) {
   const char *kind = cell->data + 5;
   int kitchen = !strcmp(cell->domain, "kitchen");
@@ -328,7 +329,7 @@ const PaperNumber *paper_number(const PaperNumbers *all, const PaperCell *cell, 
 
 int paper_in_group(const PaperCell *cell, const Task *task, const char *group) {
   if (task->kind == TASK_PROMPT) return 0;
-  // a dataset of D4RL's kitchen has the name of the task it was made for
+  // a dataset of D4RL's kitchen is named like the task that it was made for
   int kitchen = !strcmp(cell->domain, "kitchen");
   int known = kitchen ? !strcmp(cell->data + 5, task->name) : task->kind == TASK_KNOWN;
   return !strcmp(group, "all") || !strcmp(group, known ? "in" : "new");

@@ -1,4 +1,4 @@
-"""bfm paper: the tables, a ledger that grows run by run, and what is cut and gone on with."""
+"""bfm paper: the tables, the ledger, and resuming after an interruption."""
 import fcntl
 import json
 import resource
@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from conftest import BFM, HERE, ROOT, refused, run
 
-# --d and --blocks are the table's where they are not given
+# options that are not given, such as --blocks, are the table's
 TINY = [*HERE, "--d", "8", "--batch", "16", "--hidden", "16", "--feat", "8", "--b-hidden", "16",
         "--z-pool", "4", "--es", "2", "--steps", "20", "--data-steps", "500", "--episodes", "2",
         "--eval-steps", "5"]
@@ -36,7 +36,7 @@ def ledger(folder):
 
 @pytest.fixture(scope="module")
 def done(tmp_path_factory):
-  """The quick table, run with two seeds."""
+  """A folder in which the table first has been run with two seeds."""
   folder = tmp_path_factory.mktemp("paper")
   paper(folder, "run", "first", *TINY, "--seeds", 2)
   return folder
@@ -54,7 +54,7 @@ def test_all_tables_are_listed():
   assert len(cells) == 5 and all("d=128" in line for line in cells)
 
 
-def test_a_run_has_a_line_a_seed_and_es(done):
+def test_the_ledger_has_one_line_per_seed_and_es(done):
   lines = ledger(done)
   assert len(lines) == 3 * 2 * 2 == len(returns(lines))
   for line in lines:
@@ -64,30 +64,30 @@ def test_a_run_has_a_line_a_seed_and_es(done):
     assert {"commit", "version", "device", "more"} <= set(line)
 
 
-def test_what_is_done_is_not_done_again(done):
+def test_finished_cells_are_skipped(done):
   before = (done / "results" / "ledger.jsonl").read_bytes()
-  said = paper(done, "run", "first", *TINY, "--seeds", 2)
-  assert said.count("done ") == 3 and "train" not in said
+  output = paper(done, "run", "first", *TINY, "--seeds", 2)
+  assert output.count("done ") == 3 and "train" not in output
   assert (done / "results" / "ledger.jsonl").read_bytes() == before
 
 
-def test_the_same_options_are_known_in_any_order(done):
+def test_equal_options_in_another_order_are_recognized(done):
   before = (done / "results" / "ledger.jsonl").read_bytes()
   pairs = [TINY[i:i + 2] for i in range(0, len(TINY), 2)]
   other = [word for pair in reversed(pairs) for word in pair]
-  said = paper(done, "run", "first", *other, "--batch", "0.016k", "--seeds", 2)
-  assert said.count("done ") == 3 and "train" not in said
+  output = paper(done, "run", "first", *other, "--batch", "0.016k", "--seeds", 2)
+  assert output.count("done ") == 3 and "train" not in output
   assert (done / "results" / "ledger.jsonl").read_bytes() == before
 
 
-def test_more_seeds_add_those_missing(done, tmp_path):
+def test_only_missing_seeds_are_run(done, tmp_path):
   shutil.copytree(done, tmp_path / "more")
-  said = paper(tmp_path / "more", "run", "first", *TINY, "--seeds", 3, "--filter", "FB-AW")
-  assert said.count("1 seed,") == 1  # FB-AW alone, not FB-AWARE (4)
+  output = paper(tmp_path / "more", "run", "first", *TINY, "--seeds", 3, "--filter", "FB-AW")
+  assert output.count("1 seed,") == 1  # FB-AW alone, not FB-AWARE (4)
   assert {x["seed"] for x in ledger(tmp_path / "more") if "fb-aw " in x["run"]} == {0, 1, 2}
 
 
-def test_more_episodes_are_evaluated_and_not_only_said(done, tmp_path):
+def test_more_episodes_are_evaluated_again(done, tmp_path):
   folder = tmp_path / "more"
   shutil.copytree(done, folder)
   before = returns(ledger(folder))
@@ -101,7 +101,7 @@ def test_more_episodes_are_evaluated_and_not_only_said(done, tmp_path):
   assert {x["episodes"] for x in evals} == {5} and len(evals) == 2 * 2 * len(TASKS)
 
 
-def test_returns_of_shorter_episodes_are_others(done, tmp_path):
+def test_other_episode_lengths_are_other_results(done, tmp_path):
   folder = tmp_path / "longer"
   shutil.copytree(done, folder)
   before = ledger(folder)
@@ -114,7 +114,7 @@ def test_returns_of_shorter_episodes_are_others(done, tmp_path):
 
 
 @pytest.mark.parametrize("end, wait", [(signal.SIGINT, "pending.0*"), (signal.SIGKILL, "best.1*")])
-def test_a_table_that_was_cut_goes_on_and_loses_nothing(end, wait, done, tmp_path):
+def test_an_interrupted_table_resumes_without_loss(end, wait, done, tmp_path):
   command = [BFM, "paper", "run", "first", *TINY, "--seeds", "2", *map(str, places(tmp_path))]
   process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
   while not list(tmp_path.glob("runs/*aw-d*/" + wait)) and process.poll() is None:
@@ -122,13 +122,13 @@ def test_a_table_that_was_cut_goes_on_and_loses_nothing(end, wait, done, tmp_pat
   process.send_signal(end)
   process.wait()
   early = ledger(tmp_path)
-  said = paper(tmp_path, "run", "first", *TINY, "--seeds", 2)
-  assert "done    FB: " in said
+  output = paper(tmp_path, "run", "first", *TINY, "--seeds", 2)
+  assert "done    FB: " in output
   assert ledger(tmp_path)[:len(early)] == early
   assert returns(ledger(tmp_path)) == returns(ledger(done))
 
 
-def test_data_that_another_process_collects_is_waited_for(done, tmp_path):
+def test_data_collected_by_another_process_is_awaited(done, tmp_path):
   shutil.copytree(done / "data", tmp_path / "data")
   (data,) = (tmp_path / "data").glob("*.h5")
   command = [BFM, "paper", "run", "first", *TINY, "--seeds", "1", "--filter", "FB-AW"]
@@ -143,7 +143,7 @@ def test_data_that_another_process_collects_is_waited_for(done, tmp_path):
   assert {x["seed"] for x in ledger(tmp_path)} == {0}
 
 
-def test_a_collection_that_was_cut_is_enough_where_no_more_is_asked_for(done, tmp_path):
+def test_an_interrupted_collection_with_enough_rows_is_used(done, tmp_path):
   paper_data = tmp_path / "data"
   paper_data.mkdir()
   (whole,) = (done / "data").glob("*.h5")
@@ -160,7 +160,7 @@ def test_a_collection_that_was_cut_is_enough_where_no_more_is_asked_for(done, tm
   assert {x["transitions"] for x in ledger(tmp_path)} == {rows}
 
 
-def test_a_line_that_was_cut_is_left_out(done, tmp_path):
+def test_a_truncated_last_line_is_ignored_and_replaced(done, tmp_path):
   shutil.copytree(done, tmp_path / "cut")
   path = tmp_path / "cut" / "results" / "ledger.jsonl"
   lines = path.read_text().splitlines(keepends=True)
@@ -169,19 +169,19 @@ def test_a_line_that_was_cut_is_left_out(done, tmp_path):
   assert [json.loads(line)["run"] for line in path.read_text().splitlines()] == \
       [json.loads(line)["run"] for line in lines]
   paper(tmp_path / "cut", "show", "first")
-  path.write_text(path.read_text()[:-1])  # whole, but for its end
+  path.write_text(path.read_text()[:-1])  # complete except for the newline
   paper(tmp_path / "cut", "run", "first", *TINY, "--seeds", 3)
   assert len(path.read_text().splitlines()) == len(lines) + 6
 
 
-def test_a_full_disk_leaves_no_half_of_a_run(done, tmp_path):
+def test_a_full_disk_leaves_no_partial_results(done, tmp_path):
   folder = tmp_path / "full"
   shutil.copytree(done / "data", folder / "data")
   path = folder / "results" / "ledger.jsonl"
   path.parent.mkdir()
   line = json.dumps({**ledger(done)[0], "run": "another", "machine": "x" * 1000}) + "\n"
-  path.write_text(line * 1500)  # larger than all else that is written
-  room = path.stat().st_size + 2000  # for one line of four
+  path.write_text(line * 1500)  # larger than every other file
+  room = path.stat().st_size + 2000  # enough for one of four lines
   limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (room, room))
   flags = ["first", *TINY, "--seeds", 2, "--filter", "FB-AW"]
   error = refused("paper", "run", *flags, *places(folder), preexec_fn=limit)
@@ -191,7 +191,7 @@ def test_a_full_disk_leaves_no_half_of_a_run(done, tmp_path):
   assert sorted((x["seed"], x["es"]) for x in fresh) == [(0, 0), (0, 2), (1, 0), (1, 2)]
 
 
-def test_ours_stand_beside_the_papers(tmp_path):
+def test_our_numbers_are_printed_beside_the_papers(tmp_path):
   results = tmp_path / "results"
   shutil.copytree(ROOT / "results" / "paper", results / "paper")
   lines = [{"run": "walker mood algo=fb-aw d=64", "more": "", "seed": seed, "steps": 300000, "es": es,
@@ -202,7 +202,7 @@ def test_ours_stand_beside_the_papers(tmp_path):
   row = next(line for line in text.splitlines() if line.startswith("in "))
   assert "742 ±10  a   849" in row and "607" in row
   assert "\na             300k of 1M steps, 2 of 5 seeds" in text
-  assert "5 of the paper's 50 numbers" in text and "4 of 5 cells" in text
+  assert "5 of the paper's 50 numbers have one of ours beside them" in text and "4 of 5 cells" in text
   assert text.endswith('\n  bfm paper run mood --filter "walker"\n')
   numbers = [json.loads(x) for x in
              run("paper", "show", "mood", "--json", "--results", results).stdout.splitlines()]
@@ -213,7 +213,7 @@ def test_ours_stand_beside_the_papers(tmp_path):
 
 
 def shown(results, lines):
-  """Ours of FB on D4RL's hopper, whose only task is run."""
+  """Return our number for FB on D4RL's hopper, with a ledger of these lines."""
   (results / "paper").mkdir(parents=True, exist_ok=True)
   shutil.copy(ROOT / "results" / "paper" / "d4rl.csv", results / "paper")
   line = {"run": "hopper d4rl-medium algo=fb d=64", "more": "", "steps": 1000, "es": 0}
@@ -227,14 +227,14 @@ def shown(results, lines):
   return ours["ours"], ours["ours_std"], ours["seeds"], ours["episodes"]
 
 
-def test_seeds_on_other_data_are_not_taken_together(tmp_path):
+def test_seeds_on_different_data_are_not_averaged(tmp_path):
   lines = [(seed, 10, 3000, 20) for seed in range(3)] + [(seed, 10, 4000, 60) for seed in range(2)]
   assert shown(tmp_path, lines) == (20, 0, 3, 10)
   assert shown(tmp_path, [*lines, (2, 10, 4000, 60)]) == (60, 0, 3, 10)
   assert shown(tmp_path, [*lines, (3, 10, 3000, 40)]) == (25, 8.7, 4, 10)
 
 
-def test_episodes_are_those_of_the_numbers_shown(tmp_path):
+def test_episodes_are_counted_from_the_lines_shown(tmp_path):
   lines = [(0, 2, 3000, 20), (1, 2, 3000, 20)]
   assert shown(tmp_path, [*lines, (0, 100, 3000, 60)]) == (40, 20, 2, 2)
   assert shown(tmp_path, [*lines, (0, 100, 3000, 60), (1, 50, 3000, 60)]) == (60, 0, 2, 50)
@@ -265,13 +265,13 @@ def test_d4rl_is_normalized(tmp_path, table, cell, returns):
     assert run("paper", "plot", table, "--results", results).returncode == 0
 
 
-def test_means_that_the_paper_has_not_are_those_of_its_tasks():
+def test_missing_means_of_the_paper_are_computed_from_its_tasks():
   text = run("paper", "show", "jaco-128", "--filter", "FB", cwd=ROOT).stdout.splitlines()
   means = {row: line.split()[-1] for line in text for row in ("in", "new") if line.startswith(row + " ")}
   assert means == {"in": "39", "new": "27"}
 
 
-def test_what_has_no_numbers_takes_no_room(tmp_path):
+def test_methods_without_numbers_are_not_shown(tmp_path):
   shutil.copytree(ROOT / "results" / "paper", tmp_path / "paper")
   text = run("paper", "show", "kitchen", "--results", tmp_path).stdout
   assert text.split().count("paper") == 2 * 3 + 1 and " - " not in text
@@ -282,7 +282,7 @@ def test_what_has_no_numbers_takes_no_room(tmp_path):
   assert run("paper", "show", "first", "--json", "--results", tmp_path).stdout == ""
 
 
-def test_a_list_says_what_has_run(tmp_path):
+def test_the_list_shows_what_has_been_run(tmp_path):
   line = {"run": "hopper d4rl-medium algo=fb d=64", "more": "", "seed": 0, "steps": 40000, "es": 0,
           "episodes": 1, "returns": {"run": 1}}
   (tmp_path / "ledger.jsonl").write_text(json.dumps(line) + "\n")
@@ -291,7 +291,7 @@ def test_a_list_says_what_has_run(tmp_path):
   assert [x.split()[-4:] for x in cells if "steps" in x] == [["40k", "steps,", "1", "seed"]]
 
 
-def test_the_papers_numbers_are_all_there():
+def test_all_numbers_of_the_paper_are_stored():
   count = sum(len(path.read_text().splitlines()) - 1 for path in (ROOT / "results/paper").glob("*.csv"))
   assert count == 829
 
@@ -300,27 +300,29 @@ def test_the_papers_numbers_are_all_there():
     (["run"], "name a table"),
     (["run", "mod"], "did you mean mood"),
     (["shw", "mood"], "did you mean show"),
-    (["show", "mood", "--steps", "40k"], "--steps is for run; show uses the runs in the ledger"),
-    (["plot", "mood", "--algo", "fb"], "--algo is for run; plot uses the runs in the ledger"),
-    (["list", "--json"], "--json is for show, not for list"),
-    (["show", "mood", "-o", "a.svg"], "-o a.svg is for plot, not for show"),
-    (["run", "first", "--filter", "wolker"], "no cell"),
+    (["show", "mood", "--steps", "40k"],
+     "--steps 40k is an option of run; show uses the results in the ledger"),
+    (["plot", "mood", "--algo", "fb"], "--algo fb is an option of run; plot uses the results in the ledger"),
+    (["list", "--json"], "--json is an option of show, not of list"),
+    (["show", "mood", "-o", "a.svg"], "-o a.svg is an option of plot, not of show"),
+    (["run", "first", "--filter", "wolker"], 'no cell of the table first matches --filter "wolker"'),
     (["show", "first", "--filter", "wolker"], "no cell"),
     (["plot", "first"], "nothing to draw"),
     (["run", "first", "--steps", "x"], "steps"),
-    (["run", "first", *TINY, "--seed", "7", "--seeds", "1"], "--seed 7 cannot be set: a cell has the seeds 0, 1"),
+    (["run", "first", *TINY, "--seed", "7", "--seeds", "1"],
+     "--seed 7 cannot be set: a cell always has the seeds 0, 1"),
     (["show", "mood", "--results", "/nonexistent"], "cannot open"),
 ])
-def test_refusals(arguments, part, tmp_path):
+def test_bad_arguments_are_rejected(arguments, part, tmp_path):
   assert part in refused("paper", *arguments, cwd=tmp_path)
   assert not list(tmp_path.iterdir())
 
 
-def test_a_ledger_that_cannot_be_written_is_noticed_first(tmp_path):
+def test_an_unwritable_ledger_is_noticed_before_the_run(tmp_path):
   (tmp_path / "results" / "ledger.jsonl").mkdir(parents=True)
   for action in ("run", "show"):
-    said = refused("paper", action, "first", *places(tmp_path))
-    assert "ledger.jsonl: Is a directory" in said
+    output = refused("paper", action, "first", *places(tmp_path))
+    assert "ledger.jsonl: Is a directory" in output
   (tmp_path / "results" / "ledger.jsonl").rmdir()
   shutil.rmtree(tmp_path / "results")
   (tmp_path / "results").write_text("")
@@ -333,8 +335,8 @@ def test_a_damaged_ledger_is_refused(tmp_path):
   assert "line 1" in refused("paper", "run", "first", "--results", tmp_path, cwd=tmp_path)
 
 
-def test_a_tree_that_differs_from_its_commit_is_called_so(tmp_path):
-  """What the ledger calls the commit follows every build, not those alone that compile it."""
+def test_the_ledger_marks_builds_of_modified_trees(tmp_path):
+  """Every build updates the commit that the ledger records, even if it compiles nothing else."""
   git = ["git", "-C", tmp_path, "-c", "user.name=a", "-c", "user.email=a@b", "-c",
          "commit.gpgsign=false"]
   make = ["env", "-u", "MAKEFLAGS", "make", "-C", tmp_path, "BUILD=build", "build/src/paper/ledger.o"]
