@@ -1,5 +1,5 @@
-// bfm bench: measures the speed of this machine. Each measurement is one row of a table; the training
-// step is measured here, the others in files of their own.
+// bfm bench: measure the speed of this machine. Each measurement is one row of a table. The training
+// step is measured here, the others are measured in files of their own.
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -17,10 +17,12 @@ typedef struct {
 } Measure;
 
 static const Option measure_options[] = {
-    {"obs", OPTION_INT, offsetof(Measure, obs), "24", 1, 1e5, NULL, "size of an observation"},
-    {"act", OPTION_INT, offsetof(Measure, act), "6", 1, 1e4, NULL, "size of an action"},
+    {"obs", OPTION_INT, offsetof(Measure, obs), "24", 1, 1e5, NULL,
+     "numbers in an observation of the random data"},
+    {"act", OPTION_INT, offsetof(Measure, act), "6", 1, 1e4, NULL,
+     "numbers in an action of the random data"},
     {"seconds", OPTION_REAL, offsetof(Measure, seconds), "5", 0.01, 3600, NULL,
-     "duration of one measurement in seconds"},
+     "duration of each measurement, in seconds"},
     {.name = NULL},
 };
 
@@ -33,7 +35,7 @@ typedef struct {
 } Arguments;
 
 static const struct argp_option own_options[] = {
-    {.name = "json", .key = 'j', .doc = "print one JSON object per line"},
+    {.name = "json", .key = 'j', .doc = "print one JSON object per measurement, each on a line"},
     {0},
 };
 
@@ -42,7 +44,7 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
   switch (key) {
     case 'j': a->json = 1; return 0;
     case ARGP_KEY_ARG:
-      if (a->what) argp_error(state, "measure one thing at a time, not %s and %s", a->what, arg);
+      if (a->what) argp_error(state, "name one measurement, not %s and %s", a->what, arg);
       a->what = arg;
       return 0;
     default: return ARGP_ERR_UNKNOWN;
@@ -69,12 +71,12 @@ static int set_random_data(bfm_agent *agent, const Measure *m) {
 }
 
 typedef struct {
-  double rate;      // steps a second
-  double flops;     // floating-point operations of the matrix products, a second
-  double products;  // steps a second when only the products run; 0: not measured
+  double rate;      // steps per second
+  double flops;     // floating-point operations of the matrix products per second
+  double products;  // steps per second if a step has only its matrix products; 0: not measured
 } Speed;
 
-// warm up, then double the number of steps until they take half of the time
+// warm up, then double the number of steps until they take half of `seconds`
 static int measure_step(bfm_agent *agent, double seconds, Speed *speed) {
   TRY(bfm_agent_train(agent, 3, NULL));
   for (int64_t steps = 1;; steps *= 2) {
@@ -111,9 +113,9 @@ static void print_step(bfm_agent *agent, const Arguments *a, const Speed *speed)
     printf(", %s, d %" PRId64 ", batch %" PRId64 ", seeds %d: %.4g steps/s", agent->ops->name,
            bfm_agent_d(agent), bfm_agent_batch(agent), R, rate);
     if (R > 1) printf(", %.4g model-steps/s", rate * R);
-    printf(", %.4g ms a step, %.3g TFLOP/s", 1e3 / rate, speed->flops / 1e12);
+    printf(", %.4g ms per step, %.3g TFLOP/s", 1e3 / rate, speed->flops / 1e12);
     if (speed->products > 0) {
-      printf(", products alone %.4g steps/s (%.0f%%)", speed->products,
+      printf(", matrix products alone %.4g steps/s (%.0f%%)", speed->products,
              100 * rate / speed->products);
     }
     printf("\n");
@@ -148,7 +150,7 @@ static int bench_step(bfm_agent *agent, const Arguments *a) {
 
 // ---------------------------------- the table ----------------------------------------------------
 
-// create an agent from the options typed and measure it
+// create an agent with the options of the command line and measure it
 static int with_agent(const Arguments *a, int (*measure)(bfm_agent *, const Arguments *)) {
   char *options = cJSON_PrintUnformatted(a->agent_flags.given);
   bfm_agent *agent = NULL;
@@ -177,7 +179,7 @@ static int collect(const Arguments *a) {
 
 static const struct {
   const char *name;
-  int (*of_agent)(bfm_agent *agent, const Arguments *a);  // NULL: run is called instead
+  int (*of_agent)(bfm_agent *agent, const Arguments *a);  // NULL: no agent is needed, call run
   int (*run)(const Arguments *a);
 } benches[] = {{"step", bench_step, NULL}, {"sim", NULL, sim}, {"reward", NULL, reward},
                {"prompt", prompt, NULL},   {"act", act, NULL}, {"collect", NULL, collect}};
@@ -186,15 +188,15 @@ static const struct {
 
 static int run(void *input) {
   const Arguments *a = input;
-  Suggestion nearest = {.word = a->what ? a->what : ""};
+  Suggestion suggestion = {.word = a->what ? a->what : ""};
   for (int i = 0; i < BENCH_COUNT; i++) {
-    suggest_try(&nearest, benches[i].name);
+    suggest_try(&suggestion, benches[i].name);
     if (!a->what || strcmp(benches[i].name, a->what)) continue;
     return benches[i].of_agent ? with_agent(a, benches[i].of_agent) : benches[i].run(a);
   }
-  if (!nearest.best) return bfm_fail(BFM_BAD_ARGUMENT, "say what to measure: bfm bench " NAMES);
-  return bfm_fail(BFM_BAD_ARGUMENT, "there is no bench \"%.64s\"; did you mean %s?", a->what,
-                  nearest.best);
+  if (!a->what) return bfm_fail(BFM_BAD_ARGUMENT, "name a measurement: bfm bench " NAMES);
+  return bfm_fail(BFM_BAD_ARGUMENT, "there is no measurement \"%.64s\"%s", a->what,
+                  suggest_say(&suggestion, ": bfm bench " NAMES));
 }
 
 int cli_bench(int argc, char **argv) {
@@ -205,19 +207,21 @@ int cli_bench(int argc, char **argv) {
   const CommandLine line = {
       .options = own_options, .parse = parse, .arguments = NAMES,
       .help =
-          "Measure the speed of this machine:\n"
-          "  step     training steps on random data, on a CPU or a GPU\n"
-          "  sim      control steps of four domains, beside MuJoCo stepped alone\n"
-          "  reward   rewards of 100,000 stored states\n"
-          "  prompt   from the rewards of 100,000 states to z\n"
-          "  act      from observations to actions\n"
-          "  collect  bfm collect walker: acting, learning, simulating, writing\n"
-          "The agent's options matter to step, prompt and act; collect takes those that it "
-          "shares with bfm collect.\v"
+          "Measure the speed of this machine. The argument chooses what is measured:\n"
+          "  step     training steps per second on random data, on a CPU or a GPU\n"
+          "  sim      control steps per second of four domains, beside bare MuJoCo\n"
+          "  reward   time to compute the rewards of 100,000 stored states\n"
+          "  prompt   time to compute z from the rewards of 100,000 states\n"
+          "  act      time to compute actions from observations\n"
+          "  collect  transitions and updates per second of bfm collect walker\n"
+          "The agent's options apply to step, prompt and act; collect uses those that bfm "
+          "collect has too, such as --batch and --device. No files are left behind.\v"
           "Examples:\n"
           "  bfm bench step --preset small\n"
           "  bfm bench sim --seconds 10\n"
-          "  bfm bench step --algo fb --batch 512 --device cuda --precision bf16 --json\n",
+          "  bfm bench act --json\n"
+          "On a machine with a GPU:\n"
+          "  bfm bench step --algo fb --batch 512 --device cuda --precision bf16\n",
       .flags = {&a.measure_flags, &a.agent_flags},
       .run = run,
   };

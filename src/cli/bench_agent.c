@@ -1,5 +1,5 @@
-// bfm bench prompt and bfm bench act: the time from the rewards of 100,000 states to z, and from
-// observations to actions, with a newly initialized agent.
+// bfm bench prompt and bfm bench act: the time to compute z from the rewards of 100,000 states, and
+// actions from observations, with a newly initialized agent.
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,12 +11,12 @@
 
 enum { STATES = 100000 };
 
-// seconds of the first call and of the fastest
+// seconds of the first and of the fastest call
 typedef struct {
   double first, best;
 } Times;
 
-// call at least twice, until `seconds` have passed
+// call at least twice, and until `seconds` have passed
 static int repeat(int (*call)(void *context), void *context, double seconds, Times *times) {
   double start = seconds_now();
   for (int i = 0; i < 2 || seconds_now() - start < seconds; i++) {
@@ -61,7 +61,7 @@ int bench_prompt(bfm_agent *agent, double seconds, int json) {
     printf("{\"bench\": \"prompt\", \"states\": %d, \"seconds\": %.5f, \"first_seconds\": %.5f}\n",
            STATES, times.best, times.first);
   } else {
-    printf("%d states to z: %.4g s (first call: %.4g s)\n", STATES, times.best, times.first);
+    printf("z from %d states: %.4g s (first call: %.4g s)\n", STATES, times.best, times.first);
   }
   return BFM_OK;
 }
@@ -105,7 +105,7 @@ int bench_act(bfm_agent *agent, double seconds, int json) {
       printf("{\"bench\": \"act\", \"rows\": %ld, \"es\": %d, \"seconds\": %.6f}\n",
              (long)call.rows, call.es, times.best);
     } else {
-      printf("%4ld observations, %-18s: %8.3f ms\n", (long)call.rows,
+      printf("%4ld observation%s %-18s %8.3f ms\n", (long)call.rows, call.rows > 1 ? "s," : ", ",
              call.es ? "best of 32 actions" : "policy's mean", 1e3 * times.best);
     }
     fflush(stdout);

@@ -1,5 +1,5 @@
-// bfm bench collect: the whole loop (acting, learning, simulating, writing to a file) as a user
-// runs it, for some seconds, into a folder that is removed again.
+// bfm bench collect: the whole loop of bfm collect (acting, learning, simulating, writing to a file)
+// for some seconds, into a temporary folder that is removed afterwards.
 
 #define _GNU_SOURCE  // nftw
 #include <errno.h>
@@ -18,12 +18,13 @@ static const struct {
   const char *env, *with;
 } rows[] = {{"walker", "mood"}, {"walker", "rnd"}};
 
-// what cannot be measured in seconds is put off: the end, evaluations, random actions at first
+// options that keep a few seconds free of what happens rarely: the end, evaluations and the random
+// actions at the start
 static const struct {
   const char *name, *value;
 } schedule[] = {{"steps", "100M"}, {"eval-every", "1G"}, {"random-steps", "0"}};
 
-// those of the options given that collecting has too
+// the given options that bfm collect has too, as JSON
 static char *options_of(const cJSON *given, const char *with) {
   cJSON *options = cJSON_CreateObject();
   cJSON_AddStringToObject(options, "with", with);
@@ -47,7 +48,7 @@ static int measure(const CollectPlan *plan, CollectSummary *summary) {
   int status = collection_run(collection);
   collection_summary(collection, summary);
   collection_close(collection);
-  if (cli_stop) return bfm_fail(BFM_INTERRUPTED, "stopped while %s was measured", plan->env);
+  if (cli_stop) return bfm_fail(BFM_INTERRUPTED, "stopped while measuring %s", plan->env);
   return status == BFM_INTERRUPTED ? BFM_OK : status;
 }
 
@@ -72,16 +73,17 @@ static void print(int i, const CollectSummary *s, int json) {
 }
 
 int bench_collect(const cJSON *given, double seconds, int json) {
-  cli_catch_signals();  // the data is not to stay
+  cli_catch_signals();  // so that Ctrl-C still removes the temporary folder
   if (!json) {
     printf("%-8s %-6s %15s %15s %10s\n", "domain", "with", "transitions", "updates", "simulator");
   }
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-    const char *above = getenv("TMPDIR");
+    const char *parent = getenv("TMPDIR");
     char folder[PATH_MAX - 32], path[PATH_MAX];
-    snprintf(folder, sizeof folder, "%s/bfm-bench-XXXXXX", above && *above ? above : "/tmp");
+    snprintf(folder, sizeof folder, "%s/bfm-bench-XXXXXX", parent && *parent ? parent : "/tmp");
     if (!mkdtemp(folder)) {
-      return bfm_fail(BFM_IO, "cannot make the folder %s: %s", folder, strerror(errno));
+      return bfm_fail(BFM_IO, "cannot make the folder %s: %s; set TMPDIR to another place", folder,
+                      strerror(errno));
     }
     snprintf(path, sizeof path, "%s/data.h5", folder);
     char *options = options_of(given, rows[i].with);

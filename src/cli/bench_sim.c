@@ -1,5 +1,5 @@
-// bfm bench sim: control steps a second of bfm's environments, with observations and one task's
-// rewards, beside a bare mjBatch that only steps. Both start from the same states, take the same
+// bfm bench sim: control steps per second of bfm's environments, with observations and the rewards of
+// one task, beside a bare mjBatch that only steps. Both start from the same states, take the same
 // actions, and alternate in short turns, so that other load on the machine slows down both.
 
 #include <stdio.h>
@@ -25,9 +25,9 @@ typedef struct {
   bfm_env_sizes sizes;
   double *actions;  // [ACTIONS, ENVS, act_dim], used cyclically
   double *obs, *rewards;
-} Contest;
+} Pair;
 
-static void contest_free(Contest *c) {
+static void pair_free(Pair *c) {
   bfm_env_free(c->env);
   if (c->bare) mjb_deleteBatch(c->bare);
   world_release(c->world);
@@ -36,7 +36,7 @@ static void contest_free(Contest *c) {
   free(c->rewards);
 }
 
-static int contest_new(Contest *c, const char *name) {
+static int pair_new(Pair *c, const char *name) {
   const Domain *domain;
   TRY(domain_find(&domain, name));
   TRY(world_acquire(&c->world, domain));
@@ -57,7 +57,7 @@ static int contest_new(Contest *c, const char *name) {
 }
 
 // reset both to the same initial states
-static int restart(Contest *c) {
+static int restart(Pair *c) {
   TRY(bfm_env_reset(c->env, NULL));
   mjb_reset(c->bare, NULL, ENVS, NULL, mjSTAGE_NONE);
 
@@ -78,17 +78,17 @@ static int restart(Contest *c) {
   return BFM_OK;
 }
 
-static const double *actions_at(const Contest *c, int step) {
+static const double *actions_at(const Pair *c, int step) {
   return c->actions + (size_t)(step % ACTIONS) * ENVS * c->sizes.act_dim;
 }
 
-static int step_env(Contest *c, const char *task, int step) {
+static int step_env(Pair *c, const char *task, int step) {
   TRY(bfm_env_step(c->env, actions_at(c, step)));
   bfm_env_obs(c->env, c->obs);
   return bfm_env_reward(c->env, task, c->rewards);
 }
 
-static void step_bare(Contest *c, int step) {
+static void step_bare(Pair *c, int step) {
   int nu;
   const double *actions = actions_at(c, step);
   double *control = mjb_stateComponent(c->bare, mjSTATE_CTRL, &nu);
@@ -103,29 +103,30 @@ static int by_size(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-// the median over turns, which a few disturbed turns do not change
-static int measure(Contest *c, const char *task, double seconds, double rate[2]) {
+// Measure both rates, as medians over turns, which a few disturbed turns do not change. rate[0] is the
+// environments', rate[1] the bare mjBatch's.
+static int measure(Pair *c, const char *task, double seconds, double rate[2]) {
   static double took[2][TURNS_MAX];
   double stop = seconds_now() + seconds;
   int turns = 0;
   for (int turn = 0; turns < TURNS_MAX && (turns < 3 || seconds_now() < stop); turn++) {
     if (turn % 20 == 0) TRY(restart(c));
-    for (int who = 0; who < 2; who++) {
+    for (int bare = 0; bare < 2; bare++) {
       double start = seconds_now();
       for (int k = 0; k < TURN; k++) {
-        if (who) {
+        if (bare) {
           step_bare(c, turn * TURN + k);
         } else {
           TRY(step_env(c, task, turn * TURN + k));
         }
       }
-      took[who][turns] = seconds_now() - start;
+      took[bare][turns] = seconds_now() - start;
     }
     turns += turn > 0;  // the first turn warms up and does not count
   }
-  for (int who = 0; who < 2; who++) {
-    qsort(took[who], turns, sizeof **took, by_size);
-    rate[who] = TURN * ENVS / took[who][turns / 2];
+  for (int bare = 0; bare < 2; bare++) {
+    qsort(took[bare], turns, sizeof **took, by_size);
+    rate[bare] = TURN * ENVS / took[bare][turns / 2];
   }
   return BFM_OK;
 }
@@ -133,11 +134,11 @@ static int measure(Contest *c, const char *task, double seconds, double rate[2])
 int bench_sim(double seconds, int json) {
   if (!json) printf("%-10s %14s %14s %8s\n", "domain", "bfm", "bare mjBatch", "share");
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-    Contest c = {0};
+    Pair c = {0};
     double rate[2] = {0, 0};
-    int status = contest_new(&c, rows[i].domain);
+    int status = pair_new(&c, rows[i].domain);
     if (!status) status = measure(&c, rows[i].task, seconds, rate);
-    contest_free(&c);
+    pair_free(&c);
     if (status) return status;
     if (json) {
       printf(
