@@ -1,6 +1,6 @@
-// Films. The plot of the reward is drawn once, by MuJoCo's renderer too; a film then moves a line
-// across it. Raw pictures go to ffmpeg through a socket, which unlike a pipe raises no signal when
-// ffmpeg ends early.
+// Films. The plot of the reward is drawn once, also by MuJoCo's renderer; each picture then gets a
+// vertical line at its time. Raw pictures go to ffmpeg through a socket: unlike a pipe, it raises no
+// signal if ffmpeg ends early.
 
 #define _GNU_SOURCE
 #include "view/film.h"
@@ -19,7 +19,7 @@
 #include "core/files.h"
 #include "render/render.h"
 
-#define MOST_RATE 30.0  // pictures a second
+#define MOST_RATE 30.0  // pictures per second
 #define PLOT_HEIGHT 160
 
 extern char **environ;
@@ -29,10 +29,10 @@ extern char **environ;
 typedef struct {
   uint8_t *rgb;  // [height, width, 3]
   int width, height;
-  int left, right;  // columns of the first and the last state
+  int left, right;  // pixel columns of the first and the last state
 } Plot;
 
-// the rewards as a line; with more of them than a figure holds, every second, third, … of them
+// Draw the rewards as a line. If there are more than a figure holds, draw every second, third, …
 static void fill_figure(mjvFigure *figure, const Film *film) {
   mjv_defaultFigure(figure);
   double lo = 0, hi = 1;
@@ -52,7 +52,7 @@ static void fill_figure(mjvFigure *figure, const Film *film) {
   figure->gridsize[1] = 3;
   double seconds = (double)(film->count - 1) * film->dt;
   figure->range[0][1] = (float)seconds;
-  // marks are at fifths of it, which rounded to whole seconds would mislead in a short film
+  // tick marks are at fifths of the range; in a short film they would be wrong in whole seconds
   snprintf(figure->xformat, sizeof figure->xformat, seconds < 20 ? "%%.1f" : "%%.0f");
   figure->range[1][0] = (float)lo;
   figure->range[1][1] = (float)hi;
@@ -84,7 +84,7 @@ static int plot_draw(Plot *plot, const Film *film, int width, int height) {
   return status;
 }
 
-// a vertical line where state i is, on a picture whose rows are `stride` bytes
+// draw a vertical line at state i into a plot whose rows have `stride` bytes
 static void mark(const Plot *plot, const Film *film, int64_t i, uint8_t *rgb, int64_t stride) {
   double share = film->count > 1 ? (double)i / (double)(film->count - 1) : 0;
   int x = plot->left + (int)lround(share * (plot->right - plot->left));
@@ -92,7 +92,7 @@ static void mark(const Plot *plot, const Film *film, int64_t i, uint8_t *rgb, in
   for (int y = 0; y < plot->height; y++) memcpy(rgb + y * stride + 3 * x, "\xe0\x40\x30", 3);
 }
 
-static int tell(const Film *film, int64_t done, int64_t total) {
+static int report(const Film *film, int64_t done, int64_t total) {
   if (!film->each || !film->each(film->context, done, total)) return BFM_OK;
   return bfm_fail(BFM_INTERRUPTED, "stopped after %ld of %ld pictures", (long)done, (long)total);
 }
@@ -108,7 +108,7 @@ static int draw_strip(const Film *film, int pictures, uint8_t *rgb, int64_t stri
     chosen[k] = pictures > 1 ? k * (film->count - 1) / (pictures - 1) : film->count - 1;
     status = render_draw(render, film->qpos + chosen[k] * film->world->model->nq,
                          rgb + 3 * (int64_t)k * film->width, stride);
-    if (!status) status = tell(film, k + 1, pictures);
+    if (!status) status = report(film, k + 1, pictures);
   }
   render_free(render);
   return status;
@@ -117,7 +117,8 @@ static int draw_strip(const Film *film, int pictures, uint8_t *rgb, int64_t stri
 static int check_strip(const Film *film, int *pictures) {
   if (*pictures > film->count) *pictures = (int)film->count;
   if (*pictures > 0 && *pictures * film->width <= 8192) return BFM_OK;
-  return bfm_fail(BFM_BAD_ARGUMENT, "%d pictures of %d pixels do not fit into 8192", *pictures,
+  return bfm_fail(BFM_BAD_ARGUMENT,
+                  "%d pictures of %d pixels do not fit into the 8192 pixels of a strip", *pictures,
                   film->width);
 }
 
@@ -161,7 +162,7 @@ static int ffmpeg_start(Ffmpeg *ffmpeg, int width, int height, double rate, cons
   snprintf(size, sizeof size, "%dx%d", width, height);
   snprintf(speed, sizeof speed, "%.6g", rate);
   snprintf(output, sizeof output, "file:%s", path);  // a name may have a colon, or begin with -
-  // xerror: else it cuts a film that the disk has no room for, and says that all went well
+  // without -xerror, ffmpeg truncates the film on a full disk and reports success
   const char *const arguments[] = {"ffmpeg",  "-y",        "-loglevel",  "error", "-xerror",
                                    "-f",      "rawvideo",  "-pix_fmt",   "rgb24", "-s",
                                    size,      "-r",        speed,        "-i",    "pipe:0",
@@ -177,7 +178,8 @@ static int ffmpeg_start(Ffmpeg *ffmpeg, int width, int height, double rate, cons
   posix_spawn_file_actions_adddup2(&actions, ends[0], STDIN_FILENO);
   posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
   posix_spawnattr_init(&attributes);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);  // Ctrl-C is ours to hear
+  // a process group of its own, so that Ctrl-C reaches bfm alone
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
   int error = posix_spawnp(&ffmpeg->process, "ffmpeg", &actions, &attributes,
                            (char *const *)arguments, environ);
   posix_spawn_file_actions_destroy(&actions);
@@ -189,8 +191,8 @@ static int ffmpeg_start(Ffmpeg *ffmpeg, int width, int height, double rate, cons
   if (error == ENOENT) {
     return bfm_fail(
         BFM_UNAVAILABLE,
-        "films need ffmpeg, which is not installed (Debian: apt install ffmpeg); a strip "
-        "of pictures (.png) needs none");
+        "films need ffmpeg, which is not installed (Debian: apt install ffmpeg); a strip of "
+        "pictures (-o strip.png) does not need it");
   }
   return bfm_fail(BFM_UNAVAILABLE, "cannot start ffmpeg: %s", strerror(error));
 }
@@ -199,7 +201,7 @@ static int ffmpeg_write(const Ffmpeg *ffmpeg, const uint8_t *bytes, size_t size)
   while (size) {
     ssize_t n = send(ffmpeg->socket, bytes, size, MSG_NOSIGNAL);
     if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return bfm_fail(BFM_IO, "ffmpeg does not take the pictures: %s", strerror(errno));
+    if (n <= 0) return bfm_fail(BFM_IO, "cannot send pictures to ffmpeg: %s", strerror(errno));
     bytes += n;
     size -= (size_t)n;
   }
@@ -216,7 +218,7 @@ static int ffmpeg_end(const Ffmpeg *ffmpeg) {
       WIFEXITED(result) ? WEXITSTATUS(result) : result);
 }
 
-// the pictures of one in `every` states, one after the other
+// draw every `every`th state and send the pictures to ffmpeg
 static int send_pictures(const Film *film, const Plot *plot, int64_t every, const Ffmpeg *ffmpeg) {
   int64_t stride = 3 * (int64_t)film->width, total = (film->count + every - 1) / every;
   size_t below = (size_t)(plot->height * stride), bytes = (size_t)(film->height * stride) + below;
@@ -234,14 +236,14 @@ static int send_pictures(const Film *film, const Plot *plot, int64_t every, cons
       mark(plot, film, i, under, stride);
     }
     status = ffmpeg_write(ffmpeg, rgb, bytes);
-    if (!status) status = tell(film, k + 1, total);
+    if (!status) status = report(film, k + 1, total);
   }
   render_free(render);
   free(rgb);
   return status;
 }
 
-static int film_to(const Film *film, const Plot *plot, const char *path) {
+static int encode(const Film *film, const Plot *plot, const char *path) {
   int64_t every = (int64_t)ceil(1 / (film->dt * MOST_RATE) - 1e-9);
   Ffmpeg ffmpeg;
   TRY(ffmpeg_start(&ffmpeg, film->width, film->height + plot->height, 1 / (film->dt * every),
@@ -252,7 +254,7 @@ static int film_to(const Film *film, const Plot *plot, const char *path) {
 }
 
 int film_mp4(const Film *film, const char *path) {
-  Film even = *film;  // as the format of the film asks
+  Film even = *film;  // the codec requires even sizes
   even.width += even.width % 2;
   even.height += even.height % 2;
   Plot plot = {.rgb = NULL};
@@ -261,7 +263,7 @@ int film_mp4(const Film *film, const char *path) {
   if (film->rewards) status = plot_draw(&plot, &even, even.width, PLOT_HEIGHT);
   if (!status) status = output_open(&file, path);
   if (!status) {
-    status = film_to(&even, &plot, file.temporary);
+    status = encode(&even, &plot, file.temporary);
     if (status) output_discard(&file);
     else status = output_commit(&file);
   }

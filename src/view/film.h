@@ -1,5 +1,5 @@
-// Films of an episode: a strip of pictures (PNG), or a film (mp4, by ffmpeg), with the reward over
-// time below.
+// Films of an episode: a strip of pictures (PNG) or a film (mp4, encoded by ffmpeg), with a plot of the
+// reward over time below.
 
 #ifndef BFM_VIEW_FILM_H
 #define BFM_VIEW_FILM_H
@@ -8,25 +8,26 @@
 
 typedef struct {
   const World *world;
-  int64_t count;          // states
+  int64_t count;          // number of states
   const double *qpos;     // [count, nq]
-  const double *rewards;  // [count], or NULL: no plot
+  const double *rewards;  // [count], NULL: no plot
   const char *title;      // of the plot
   double dt;              // seconds between states
-  int width, height;      // of a picture
-  // called after every picture; not 0: stop, BFM_INTERRUPTED, and no file is left
+  int width, height;      // of one picture, in pixels
+  // Called after every picture. If it does not return 0, drawing stops with BFM_INTERRUPTED and leaves
+  // no file.
   int (*each)(void *context, int64_t done, int64_t total);
   void *context;
 } Film;
 
-// whether it can be drawn here, as a strip of so many pictures or, 0, as a film: of count states that
-// need not be there yet
+// Check that a strip of so many pictures, or with pictures 0 a film, can be drawn on this machine. The
+// sizes and the count must be set; the arrays are not read.
 int film_check(const Film *film, int pictures);
 
-// so many pictures side by side
+// Draw so many pictures side by side into a PNG file.
 int film_strip(const Film *film, int pictures, const char *path);
 
-// at the speed of life, 30 pictures a second at most
+// Write a film in real time, with at most 30 pictures per second.
 int film_mp4(const Film *film, const char *path);
 
 #endif
