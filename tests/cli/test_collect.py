@@ -1,4 +1,4 @@
-"""bfm collect: files that any reader opens, whatever happens to their writer."""
+"""bfm collect: valid files, even if the collector is interrupted or killed."""
 import json
 import signal
 import subprocess
@@ -23,7 +23,7 @@ def read(path):
 
 
 def in_time(tables):
-  """The rows in the order of collecting: a slow machine may write an episode in pieces."""
+  """Sort the rows by infos/step: on a slow machine, an episode may be written in pieces."""
   order = np.argsort(tables["step"])
   ends = ("terminals", "timeouts")
   return {name: table[order] for name, table in tables.items() if name not in ends}
@@ -35,7 +35,7 @@ def info(path):
   return json.loads(process.stdout)
 
 
-def test_a_file_is_what_d4rl_readers_expect(tmp_path):
+def test_the_file_has_the_layout_of_d4rl(tmp_path):
   path = tmp_path / "data.h5"
   collect(path, "--steps", 6001, "--task", "easy")
   tables, notes = read(path)
@@ -49,7 +49,7 @@ def test_a_file_is_what_d4rl_readers_expect(tmp_path):
   assert tables["rewards"].min() >= 0 and tables["rewards"].max() <= 1
   assert info(path)["transitions"] == 6001
 
-  # within an episode a row's successor is the next row, and the state is the observation's
+  # within an episode, next_observations is the next row's observation; qpos and qvel match it
   ends = tables["terminals"] | tables["timeouts"]
   inside = ~ends[:-1]
   assert ends[-1] and len(np.unique(tables["episode"])) == 8
@@ -60,7 +60,7 @@ def test_a_file_is_what_d4rl_readers_expect(tmp_path):
   assert len(np.unique(tables["step"])) == 6001
 
 
-def test_the_same_seed_is_the_same_data(tmp_path):
+def test_equal_seeds_give_equal_data(tmp_path):
   for name, flags in {"a": [], "b": ["--threads", 2], "c": ["--seed", 1]}.items():
     collect(tmp_path / name, "--steps", 500, *flags)
   a, b, c = (in_time(read(tmp_path / name)[0]) for name in "abc")
@@ -83,7 +83,7 @@ def test_terminations(tmp_path):
   assert info(tmp_path / "data.h5")["terminations"] == tables["terminals"].sum()
 
 
-def test_ctrl_c_saves_and_a_resume_goes_on(tmp_path):
+def test_ctrl_c_saves_and_resume_continues(tmp_path):
   path = tmp_path / "data.h5"
   process = subprocess.Popen([BFM, "collect", "point_mass", "--steps", "1G", "-o", path],
                              stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
@@ -107,8 +107,8 @@ def test_ctrl_c_saves_and_a_resume_goes_on(tmp_path):
   assert "there already" in run("collect", "--resume", "--steps", rows, "-o", path).stdout
 
 
-def test_a_resume_keeps_who_acts_and_for_what(tmp_path):
-  """The notes of the file would tell another story than its rows."""
+def test_resume_keeps_the_collector_and_the_task(tmp_path):
+  """Otherwise the attributes of the file would not describe all of its rows."""
   path = tmp_path / "data.h5"
   collect(path, "--steps", 100, "--task", "easy")
   before = path.read_bytes()
@@ -123,7 +123,7 @@ def test_a_resume_keeps_who_acts_and_for_what(tmp_path):
   assert info(path)["transitions"] == 200
 
 
-def test_a_resume_in_more_environments_draws_other_actions(tmp_path):
+def test_resume_in_more_environments_draws_new_actions(tmp_path):
   path = tmp_path / "data.h5"
   collect(path, "--steps", 400)
   process = run("collect", "--resume", "--steps", 2000, "--envs", 16, "-o", path)
@@ -134,7 +134,7 @@ def test_a_resume_in_more_environments_draws_other_actions(tmp_path):
 
 
 @pytest.mark.parametrize("columns", [0, 2])
-def test_a_resume_of_numbers_in_columns_is_refused(columns, tmp_path):
+def test_resume_rejects_a_table_with_a_wrong_number_of_columns(columns, tmp_path):
   path = tmp_path / "data.h5"
   collect(path, "--steps", 100)
   with h5py.File(path, "a") as file:
@@ -145,7 +145,7 @@ def test_a_resume_of_numbers_in_columns_is_refused(columns, tmp_path):
   assert f"infos/step has {columns} columns, but must have 1" in error
 
 
-def test_a_reward_that_overflows_leaves_the_data_until_then(tmp_path):
+def test_a_reward_that_overflows_keeps_the_earlier_data(tmp_path):
   path, task = tmp_path / "data.h5", "1e38 * (1 + 150 * abs(root_x.v))"
   process = run("collect", "point_mass", "--task", task, "--envs", 4, "--steps", 3000, "-o", path)
   rows = info(path)["transitions"]
@@ -155,14 +155,14 @@ def test_a_reward_that_overflows_leaves_the_data_until_then(tmp_path):
 
 
 def rows_of(path):
-  """Rows that can be read at this moment."""
+  """Return the number of rows that can be read now."""
   if not path.exists():
     return 0
   with h5py.File(path, "r") as file:
     return min(len(file["observations"]), len(file["infos/step"]))
 
 
-def test_a_killed_collector_loses_the_last_seconds_only(tmp_path):
+def test_a_killed_collector_loses_only_the_last_seconds(tmp_path):
   path, rows = tmp_path / "data.h5", 0
   for moment in (0, 0.1, 0.7):
     arguments = ["--resume"] if path.exists() else ["point_mass"]
@@ -200,12 +200,12 @@ def test_a_killed_collector_loses_the_last_seconds_only(tmp_path):
     (["hopper", "--with", "d4rl-medium", "--model", "a.safetensors"], "but --with is d4rl-medium"),
     (["walker", "--with", "mood", "--hold", "20"], "hold is 20, but --with is mood"),
 ])
-def test_refusals_leave_nothing(arguments, part, tmp_path):
+def test_rejected_commands_leave_no_files(arguments, part, tmp_path):
   assert part in refused("collect", *arguments, "-o", tmp_path / "data.h5")
   assert not list(tmp_path.iterdir())
 
 
-def test_files_are_not_overwritten(data, tmp_path):
+def test_existing_files_are_not_overwritten(data, tmp_path):
   before = data.read_bytes()
   assert "already exists: use --resume" in refused("collect", "walker", "-o", data)
   assert "already exists\n" in refused("collect", "walker", "-o", tmp_path)
@@ -217,7 +217,7 @@ def test_files_are_not_overwritten(data, tmp_path):
   assert "holds data of point_mass, not of walker" in refused("collect", "walker", "-r", "-o", tmp_path / "mine.h5")
 
 
-def test_a_full_disk(tmp_path):
+def test_a_full_disk_keeps_the_file(tmp_path):
   import resource
   path = tmp_path / "data.h5"
   collect(path, "--steps", 20000)

@@ -1,4 +1,4 @@
-"""bfm collect with learners: whose rows they are, what lies beside the file, stops and resumes."""
+"""bfm collect with learners: sources of rows, files beside the dataset, interruptions and resumes."""
 import json
 import random
 import shutil
@@ -42,13 +42,13 @@ def test_mood_has_an_agent_for_each_task(tmp_path):
   assert np.bincount(tables["source"]).tolist() == [1202, 1201, 1200, 1200]
   assert all(f"  {name}\n" in out for name in names) and "the simulator was busy" in out
 
-  # walk and run are about the same speed: forward for two agents, backward for the others
+  # the first two agents are rewarded for speed forward, the others for speed backward
   speed, back = tables["next_observations"][:, 8], tables["source"] >= 2
   rewarded = tables["rewards"] > 0.05
   assert (speed[rewarded & ~back] > -0.5).all() and (speed[rewarded & back] < 0.5).all()
   assert rewarded[back].any() and rewarded[~back].any()
 
-  # first episodes end at different times: of two environments one begins anew after half
+  # first episodes have different lengths: one of two environments restarts halfway
   assert np.unique(tables["episode"]).tolist() == [*range(8), 4001, 4003, 4005, 4007]
   assert all((tmp_path / f"data.{name}.safetensors").exists() for name in names)
   last = log(tmp_path / "data.log.jsonl")[-1]
@@ -56,7 +56,7 @@ def test_mood_has_an_agent_for_each_task(tmp_path):
   assert len(last["losses"]["critic"]) == 4 and last["updates"] > 100 and 0 < last["simulator"] < 1
 
 
-def test_rnd_seeks_without_rewards(tmp_path):
+def test_rnd_collects_without_rewards(tmp_path):
   collect("point_mass", tmp_path / "data.h5", "--with", "rnd", "--envs", 4, "--steps", 1500,
           "--eval-every", 500)
   tables, notes = read(tmp_path / "data.h5")
@@ -67,7 +67,7 @@ def test_rnd_seeks_without_rewards(tmp_path):
   assert all("bonus" in line["losses"] and "returns" not in line for line in lines)
 
 
-def test_a_policy_of_a_task_acts_again(tmp_path):
+def test_a_saved_policy_collects(tmp_path):
   collect("point_mass", tmp_path / "a.h5", "--with", "td3", "--envs", 4, "--steps", 400)
   model = tmp_path / "a.easy.safetensors"
   collect("point_mass", tmp_path / "b.h5", "--with", "policy", "--model", f"{model},{model}",
@@ -76,7 +76,7 @@ def test_a_policy_of_a_task_acts_again(tmp_path):
   assert json.loads(notes["sources"]) == [str(model)] * 2
   assert np.bincount(tables["source"]).tolist() == [100, 100]
 
-  # only learners begin with random actions
+  # random actions at the start are for learners only
   again = run("collect", "point_mass", "--with", "policy", "--model", f"{model},{model}", *TINY,
               "--random-steps", 0, "--envs", 4, "--steps", 200, "--task", "easy", "-o",
               tmp_path / "again.h5")
@@ -93,14 +93,14 @@ def test_a_policy_of_a_task_acts_again(tmp_path):
   assert not (tmp_path / "c.h5").exists()
 
 
-def test_policies_have_noise_of_their_own_and_of_the_seed(tmp_path):
+def test_noise_differs_between_policies_and_seeds(tmp_path):
   collect("point_mass", tmp_path / "a.h5", "--with", "td3", "--envs", 4, "--steps", 100)
   model = tmp_path / "a.easy.safetensors"
   signs = []
   for seed in (1, 2, 2**63 - 1):
     path = tmp_path / f"{seed}.h5"
     collect("point_mass", path, "--with", "policy", "--model", f"{model},{model}", "--envs", 4,
-            "--steps", 400, "--sigma", 10, "--seed", seed)  # so loud that nothing else is heard
+            "--steps", 400, "--sigma", 10, "--seed", seed)  # so much that the policies do not matter
     tables = read(path)[0]
     signs.append(np.sign(tables["actions"][np.argsort(tables["step"])]).reshape(100, 2, 2, 2))
   for a, b in [(signs[0], signs[1]), (signs[0], signs[2]), (signs[0][:, 0], signs[0][:, 1])]:
@@ -117,7 +117,7 @@ def test_a_policy_of_another_domain_with_the_same_sizes(tmp_path):
   assert f"{level} {part}" in refused(*act, "--with", "d4rl-medium")
 
 
-def test_an_expression_is_a_task(tmp_path):
+def test_an_expression_can_be_the_task(tmp_path):
   collect("point_mass", tmp_path / "a.h5", "--with", "td3", "--task", "x > 0", "--envs", 2,
           "--steps", 300, "--eval-every", 300)
   tables, _ = read(tmp_path / "a.h5")
@@ -126,7 +126,7 @@ def test_an_expression_is_a_task(tmp_path):
   assert list(log(tmp_path / "a.log.jsonl")[-1]["returns"]) == ["x > 0"]
 
 
-def test_ctrl_c_saves_learners_and_a_resume_goes_on(tmp_path):
+def test_ctrl_c_saves_learners_and_resume_continues(tmp_path):
   path = tmp_path / "data.h5"
   process = subprocess.Popen(
       list(map(str, [BFM, "collect", "point_mass", "--with", "mood", *EARLY, "--envs", 4, "--steps",
@@ -155,7 +155,7 @@ def test_ctrl_c_saves_learners_and_a_resume_goes_on(tmp_path):
   assert "there already" in run("collect", "-r", "--steps", rows, "-o", path).stdout
 
 
-def test_killed_learners_go_on(tmp_path):
+def test_killed_learners_resume(tmp_path):
   path, rows = tmp_path / "data.h5", 0
   for moment in random.Random(2).choices([0.1, 0.5, 2.5], k=4):
     start = ["--resume"] if path.exists() else ["point_mass", "--with", "mood", "--envs", 4, *EARLY]
@@ -175,8 +175,8 @@ def test_killed_learners_go_on(tmp_path):
   assert info(path)["transitions"] == rows + 400
 
 
-def test_a_log_has_no_lines_of_rows_that_were_lost(tmp_path):
-  """A kill leaves the last rows of some environments, so that steps are ahead of rows."""
+def test_resume_removes_log_lines_of_lost_rows(tmp_path):
+  """A killed collector has logged evaluations of rows that are not in the file."""
   path, beside = tmp_path / "data.h5", tmp_path / "data.log.jsonl"
   flags = ["--with", "td3", "--task", "easy", *EARLY, "--envs", 4, "--eval-every", 200]
   collect("point_mass", path, *flags, "--steps", 400)
@@ -190,7 +190,7 @@ def test_a_log_has_no_lines_of_rows_that_were_lost(tmp_path):
   assert all(line["returns"]["easy"] < 1000 for line in log(beside))
 
 
-def test_learners_are_saved_soon(tmp_path):
+def test_learners_are_saved_within_seconds(tmp_path):
   path, state = tmp_path / "data.h5", tmp_path / "data.state.safetensors"
   process = subprocess.Popen(list(map(str, [BFM, "collect", "point_mass", "--with", "td3", *EARLY, "-q",
                                             "--envs", 4, "--steps", "1G", "-o", path])))
@@ -206,13 +206,13 @@ def test_learners_are_saved_soon(tmp_path):
 
 
 def without_names(path):
-  """The state as earlier versions wrote it."""
+  """Rewrite the state as earlier versions did, without the names of environment and task."""
   with safe_open(path, "np") as file:
     kept = {key: text for key, text in file.metadata().items() if key not in ("env", "task")}
   save_file(load_file(path), path, kept)
 
 
-def test_learners_of_a_large_seed_go_on(tmp_path):
+def test_learners_with_a_large_seed_resume(tmp_path):
   path = tmp_path / "data.h5"
   collect("point_mass", path, "--with", "rnd", "--envs", 2, "--steps", 100, "--seed", 2**63 - 1)
   process = run("collect", "-r", "--steps", 200, "-o", path)
@@ -220,7 +220,7 @@ def test_learners_of_a_large_seed_go_on(tmp_path):
   assert info(path)["transitions"] == 200
 
 
-def test_a_state_of_other_learners_is_refused(tmp_path):
+def test_the_state_of_other_learners_is_rejected(tmp_path):
   for env in ("point_mass", "cheetah"):
     collect(env, tmp_path / f"{env}.h5", "--with", "rnd", "--envs", 2, "--steps", 100)
   easy = tmp_path / "easy.h5"
@@ -239,7 +239,7 @@ def test_a_state_of_other_learners_is_refused(tmp_path):
 
 
 def test_d4rl(tmp_path):
-  """Levels of return are out of a test's reach: their policies are put beside the dataset."""
+  """Training to D4RL's levels takes too long for a test, so other policies take their places."""
   replay = tmp_path / "replay.h5"
   collect("hopper", replay, "--with", "d4rl-medium-replay", "--until", -100, "--envs", 4, "--steps",
           4000, "--eval-every", 400)
@@ -265,15 +265,15 @@ def test_d4rl(tmp_path):
   assert np.bincount(tables["source"]).tolist() == [100, 100]
 
 
-def test_the_agent_of_a_level_is_the_nearest(tmp_path):
-  """Not the last one: a level can be passed by far, or left again. The agent after as many transitions
-  as the nearest look had is the one that was kept."""
+def test_the_agent_of_a_level_is_the_closest_to_it(tmp_path):
+  """The agent with the return closest to the level is kept, not the last one. A second run that ends at
+  this agent's evaluation has the same parameters."""
   seek = ["--with", "d4rl-medium-replay", "--until", 1e6, "--envs", 4, "--eval-every", 200]
   collect("hopper", tmp_path / "all.h5", *seek, "--steps", 2000)
   returns = {line["transitions"]: line["returns"]["run"] for line in log(tmp_path / "all.log.jsonl")}
   assert len(returns) == 10
   best = max(returns, key=returns.get)
-  assert best < 2000, "choose another seed: the last look says nothing"
+  assert best < 2000, "choose another seed: the last evaluation must not be the best"
   collect("hopper", tmp_path / "part.h5", *seek, "--steps", best)
   kept, part = (load_file(tmp_path / name) for name in ("all.nearest.safetensors",
                                                         "part.run.safetensors"))
@@ -283,7 +283,7 @@ def test_the_agent_of_a_level_is_the_nearest(tmp_path):
 
 
 def test_policies_get_equal_shares(tmp_path):
-  """Also where a kill has lost more rows of one than of the other."""
+  """Even if a killed collector has lost more rows of one policy than of the other."""
   collect("point_mass", tmp_path / "a.h5", "--with", "td3", "--envs", 4, "--steps", 100)
   model, path = tmp_path / "a.easy.safetensors", tmp_path / "b.h5"
   collect("point_mass", path, "--with", "policy", "--model", f"{model},{model}", "--envs", 4,
@@ -296,8 +296,8 @@ def test_policies_get_equal_shares(tmp_path):
   assert np.bincount(read(path)[0]["source"]).tolist() == [201, 200]
 
 
-def test_a_resume_keeps_the_nearest(tmp_path):
-  """Of all looks, the first is next to the level; those after the resume are not."""
+def test_resume_keeps_the_agent_closest_to_the_level(tmp_path):
+  """The first evaluation is the closest to the level; those after the resume are not."""
   seek = ["--with", "d4rl-medium-replay", "--envs", 4, "--eval-every", 200]
   first, path = tmp_path / "first.h5", tmp_path / "data.h5"
   collect("hopper", first, *seek, "--until", 1e6, "--steps", 200)
@@ -312,7 +312,7 @@ def test_a_resume_keeps_the_nearest(tmp_path):
   assert len(lines) > 2 and {line["nearest"] for line in lines} == {lines[0]["returns"]["run"]}
 
 
-def test_a_resume_looks_whether_the_return_is_reached(tmp_path):
+def test_resume_checks_whether_the_return_is_reached(tmp_path):
   path = tmp_path / "data.h5"
   collect("hopper", path, "--with", "td3", "--until", -100, "--envs", 4, "--steps", 4000,
           "--eval-every", 400)
@@ -321,7 +321,7 @@ def test_a_resume_looks_whether_the_return_is_reached(tmp_path):
   assert info(path)["transitions"] == 400
 
 
-def test_an_agent_before_the_last_level_may_be_the_expert(tmp_path):
+def test_an_agent_of_the_first_level_may_be_the_expert(tmp_path):
   seek = ["--envs", 4, "--eval-every", 200]
   collect("hopper", tmp_path / "a.train.h5", *seek, "--with", "d4rl-medium-replay", "--steps", 1000)
   before = (tmp_path / "a.train.nearest.safetensors").read_bytes()
@@ -331,7 +331,7 @@ def test_an_agent_before_the_last_level_may_be_the_expert(tmp_path):
   lines = log(tmp_path / "a.train.log.jsonl")
   best = max(lines, key=lambda line: line["returns"]["run"])
   assert lines[-1]["nearest"] == best["returns"]["run"]
-  assert best["transitions"] <= 1000, "choose another seed: the level's own looks were no nearer"
+  assert best["transitions"] <= 1000, "choose another seed: the best evaluation must be before the level"
   assert (tmp_path / "a.expert.safetensors").read_bytes() == before
 
   (tmp_path / "a.medium.safetensors").unlink()
@@ -350,7 +350,7 @@ def test_recordings_of_levels_have_half_the_noise(tmp_path):
                                 read(tmp_path / "c.h5")[0]["actions"])
 
 
-def test_a_learner_that_diverges_leaves_the_data(tmp_path):
+def test_a_diverging_learner_keeps_the_data(tmp_path):
   path = tmp_path / "data.h5"
   process = run("collect", "point_mass", "--with", "td3", *EARLY, "--lr", 10, "--tau", 1, "--gamma",
                 1, "--updates", 20, "--task", "1e30 * x", "--envs", 4, "--steps", "1M", "-o", path)
@@ -377,7 +377,7 @@ def test_a_learner_that_diverges_leaves_the_data(tmp_path):
     (["hopper", "--with", "d4rl-medium", "--until", 900], "until is 900, but --with is d4rl-medium"),
     (["walker", "--task", "run", "--until", 900], "until is 900, but --with is random"),
 ])
-def test_refusals_leave_nothing(arguments, part, tmp_path):
+def test_rejected_commands_leave_no_files(arguments, part, tmp_path):
   assert part in refused("collect", *arguments, "-o", tmp_path / "data.h5")
   assert not list(tmp_path.iterdir())
 

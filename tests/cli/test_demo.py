@@ -1,4 +1,4 @@
-"""The demo, made short: every command of it still works, and it can be run twice."""
+"""scripts/demo.sh, shortened: each of its commands works, and it can be run twice."""
 import os
 import shutil
 import subprocess
@@ -18,7 +18,7 @@ def demo(folder, **changes):
 
 
 def is_sanitized():
-  """A sanitized library cannot be loaded into a plain Python, which the demo's last part does."""
+  """Whether the build is sanitized: the demo loads the library into Python, which then fails."""
   return b"__asan_init" in Path(BFM).read_bytes()
 
 
@@ -32,22 +32,22 @@ def test_the_example_in_c_controls_a_walker(tmp_path):
   assert process.returncode == 1 and process.stderr.count("\n") == 1
 
 
-@pytest.mark.skipif(is_sanitized(), reason="the library is sanitized, Python is not")
-def test_the_example_in_python_says_what_it_wants():
+@pytest.mark.skipif(is_sanitized(), reason="a sanitized library does not load into Python")
+def test_the_example_in_python_explains_its_arguments():
   process = subprocess.run([sys.executable, ROOT / "examples" / "goals.py"], capture_output=True,
                            text=True, env={**os.environ, "PYTHONPATH": str(ROOT / "python")})
   assert process.returncode == 1 and "goals.py MODEL" in process.stderr, process.stderr
   assert "Traceback" not in process.stderr
 
 
-def test_its_grammar():
+def test_the_syntax_of_the_script():
   assert subprocess.run(["bash", "-n", SCRIPT]).returncode == 0
 
 
 @pytest.mark.skipif(not shutil.which("ffmpeg"), reason="there is no ffmpeg")
-def test_it_runs_twice(tmp_path):
+def test_the_demo_runs_twice(tmp_path):
   if is_sanitized():
-    pytest.skip("the library is a sanitized one")
+    pytest.skip("a sanitized library does not load into Python")
   for _ in range(2):
     process = demo(tmp_path)
     assert process.returncode == 0, process.stderr
@@ -56,7 +56,7 @@ def test_it_runs_twice(tmp_path):
   assert (tmp_path / "point_mass" / "model.safetensors").exists()
 
 
-def test_it_stops_at_the_first_error(tmp_path):
+def test_the_demo_stops_at_the_first_error(tmp_path):
   process = demo(tmp_path, STEPS="-1")
   assert process.returncode == 1 and "steps" in process.stderr
   assert process.stderr.count("demo:") == 1 and not list(tmp_path.iterdir())

@@ -1,5 +1,5 @@
-"""The Markdown pages: links lead somewhere, commands have the options they are shown with, and
-functions are in the files that the pages name."""
+"""The Markdown pages: links have targets, commands have the options that are shown, and functions are
+in the files that the pages name."""
 import re
 import subprocess
 import sys
@@ -18,7 +18,7 @@ SOURCES = [path for path in ROOT.glob("src/*/*") if path.suffix in (".c", ".h", 
 
 
 def without_code(text):
-  """The text without indented commands, in which brackets are no links."""
+  """Remove indented commands: brackets in them are not links."""
   return re.sub(r"^    .*$", "", text, flags=re.M)
 
 
@@ -40,7 +40,7 @@ def anchors(text):
 
 
 @pytest.mark.parametrize("page", PAGES, ids=str)
-def test_links_lead_somewhere(page):
+def test_links_have_targets(page):
   for _, target in links(page):
     path, anchor = target_path(page, target), target.partition("#")[2]
     assert path.exists(), target
@@ -56,12 +56,12 @@ def test_names_are_in_the_files_they_link_to(page):
       assert re.search(rf"\b{name[1]}\b", path.read_text()), f"{name[1]} is not in {target}"
 
 
-def test_there_are_pages_and_names_to_check():
+def test_pages_and_names_were_found():
   assert len(PAGES) > 20
   assert sum(text.startswith("`") for page in PAGES for text, _ in links(page)) > 80
 
 
-def test_commands_have_the_options_they_are_shown_with():
+def test_commands_have_the_options_that_are_shown():
   flags = {command: set(re.findall(r"--[a-z][a-z-]*", run("help", command).stdout))
            for command in COMMANDS}
   shown = 0
@@ -77,8 +77,8 @@ def test_commands_have_the_options_they_are_shown_with():
   assert shown > 100
 
 
-def test_commands_can_be_typed_as_they_are_shown():
-  """An explanation of a command follows a #."""
+def test_commands_can_be_typed_as_shown():
+  """A comment on a command begins with #."""
   for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/*.md")]:
     shown = re.findall(r"^    ((?:(?:build/)?bfm|make|tests/\S+)(?: .*)?)$", page.read_text(), re.M)
     for line in shown:
@@ -130,10 +130,10 @@ def test_the_architecture_picture_is_up_to_date():
   assert drawn == (ROOT / "docs/architecture.svg").read_text(), "run make docs"
 
 
-def test_the_static_library_shows_what_the_header_has():
+def test_the_static_library_exports_only_the_names_of_the_header():
   header = (ROOT / "include" / "bfm.h").read_text()
   listed = subprocess.run(["nm", "-g", "--defined-only", Path(BFM).with_name("libbfm.a")],
                           check=True, capture_output=True, text=True).stdout
   names = {line.split()[2] for line in listed.splitlines() if len(line.split()) == 3}
-  names = {name for name in names if not name.startswith("__")}  # of sanitizers
+  names = {name for name in names if not name.startswith("__")}  # sanitizers add these
   assert len(names) > 50 and all(re.search(rf"\b{name}\(", header) for name in names)

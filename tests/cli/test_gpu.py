@@ -1,4 +1,4 @@
-"""What the program says where a GPU is asked for and does not serve; drivers, plugins are fakes."""
+"""Errors of --device cuda without a usable GPU, with fake drivers and plugins."""
 import os
 import subprocess
 from pathlib import Path
@@ -57,12 +57,12 @@ def test_a_driver_without_a_gpu(tmp_path):
     ("missing.so", "cannot load the CUDA plugin"),
     ("libother.so", "is not a plugin of bfm"),
 ])
-def test_a_plugin_that_is_none(plugin, part, tmp_path):
+def test_a_missing_or_foreign_plugin(plugin, part, tmp_path):
   compile_c(tmp_path / "libother.so", "int x;", "-shared", "-fPIC")
   env = with_driver(tmp_path, 1, BFM_CUDA_PLUGIN=str(tmp_path / plugin))
   assert part in refused(*ASK, env=env)
 
-  # a GPU that could be used and is not must not go unnoticed; without a plugin there is nothing to say
+  # --device auto uses the CPU silently if the plugin is missing, but a broken plugin is an error
   any_device = [*ASK[:-1], "auto"]
   if plugin == "missing.so":
     assert run(*any_device, env=env).returncode == 0
@@ -71,7 +71,7 @@ def test_a_plugin_that_is_none(plugin, part, tmp_path):
     assert part in error and "--device cpu" in error
 
 
-def test_a_plugin_that_is_cut(tmp_path):
+def test_a_truncated_plugin(tmp_path):
   plugin = compile_c(tmp_path / "libcut.so", "int x[9999] = {1};", "-shared", "-fPIC")
   whole = plugin.read_bytes()
   env = with_driver(tmp_path, 1, BFM_CUDA_PLUGIN=str(plugin))
@@ -84,8 +84,8 @@ def test_a_plugin_that_is_cut(tmp_path):
   assert "cannot load the CUDA plugin" in refused(*ASK, env=env)
 
 
-def test_the_plugin_lies_beside_the_program(tmp_path):
-  """Also where the shell found that by its PATH, and something of its name is in the folder."""
+def test_the_plugin_is_searched_beside_the_program(tmp_path):
+  """Even if the shell finds the program by PATH and the current folder has a file named bfm."""
   (tmp_path / "bfm").mkdir()
   env = with_driver(tmp_path, 1, PATH=f"{Path(BFM).parent}:{os.environ['PATH']}")
   process = subprocess.run(["bfm", *ASK], capture_output=True, text=True, env=env, cwd=tmp_path)
@@ -105,7 +105,7 @@ def test_a_plugin_of_another_build(tmp_path):
   for version, operations in ((own, "8"), ("0.0.1", ops)):
     process = subprocess.run([caller, PLUGIN, version, operations], capture_output=True, text=True)
     if process.returncode == 99:
-      pytest.skip(process.stdout)  # cuBLASLt is not here
+      pytest.skip(process.stdout)  # cuBLASLt is not installed
     assert process.returncode and f"is of bfm {own} (operations {ops})" in process.stdout
     assert f"the program is of {version} ({operations})" in process.stdout
     assert "build both from one checkout" in process.stdout

@@ -1,4 +1,4 @@
-"""bfm play: strips and films, and what it says where something is missing."""
+"""bfm play: strips, films and error messages."""
 import json
 import os
 import resource
@@ -17,8 +17,8 @@ def model(tmp_path_factory):
 
 
 @pytest.fixture(autouse=True)
-def leaks_of_mesa(tmp_path_factory, monkeypatch):
-  """OSMesa keeps some memory of its own, which a sanitized build would report."""
+def ignore_leaks_of_mesa(tmp_path_factory, monkeypatch):
+  """OSMesa never frees some memory, which a sanitized build would report."""
   path = tmp_path_factory.mktemp("lsan") / "suppressions"
   path.write_text("leak:libOSMesa\nleak:libgallium\nleak:libEGL\nleak:libLLVM\n")
   monkeypatch.setenv("LSAN_OPTIONS", f"suppressions={path}:print_suppressions=0")
@@ -43,7 +43,7 @@ def test_a_strip_with_the_reward_below(model, tmp_path):
   assert process.returncode == 0 and size_of_png(path) == (256, 48)
 
 
-def test_what_a_person_reads(model, tmp_path):
+def test_the_output_has_the_return_and_the_file(model, tmp_path):
   process = run("play", model, "--reward", "x > 0", "--steps", 6, "--width", 64, "-o",
                 tmp_path / "a.png")
   assert process.returncode == 0, process.stderr
@@ -52,7 +52,7 @@ def test_what_a_person_reads(model, tmp_path):
 
 @pytest.fixture(scope="module")
 def collected(tmp_path_factory):
-  """Beside data.h5: the policy of easy, and the state of the learner."""
+  """A folder with data.h5, the policy of the task easy and the state of the learner."""
   folder = tmp_path_factory.mktemp("policies")
   process = run("collect", "point_mass", "--with", "td3", "--task", "easy", "--steps", 200, "--envs", 4,
                 "--hidden", 16, "--batch", 16, "-o", folder / "data.h5")
@@ -60,7 +60,7 @@ def collected(tmp_path_factory):
   return folder
 
 
-def test_a_policy_earns_what_eval_says(collected, tmp_path):
+def test_the_return_of_a_policy_equals_that_of_eval(collected, tmp_path):
   policy = collected / "data.easy.safetensors"
   for score, name in ([], "easy"), (["--task", "reach_top_left"], "reach_top_left"), (
       ["--reward", "x + 1"], "x + 1"):
@@ -106,7 +106,7 @@ def test_policies_that_cannot_act(collected, tmp_path):
   assert os.listdir(tmp_path) == ["p"]
 
 
-@pytest.mark.skipif(not shutil.which("ffmpeg"), reason="there is no ffmpeg")
+@pytest.mark.skipif(not shutil.which("ffmpeg"), reason="needs ffmpeg")
 def test_a_film(model, tmp_path):
   path = tmp_path / "a:film.mp4"
   process = run("play", model, "--task", "easy", *SMALL, "-o", path)
@@ -115,9 +115,9 @@ def test_a_film(model, tmp_path):
   assert os.listdir(tmp_path) == ["a:film.mp4"]
 
 
-@pytest.mark.skipif(not shutil.which("ffmpeg"), reason="there is no ffmpeg")
+@pytest.mark.skipif(not shutil.which("ffmpeg"), reason="needs ffmpeg")
 @pytest.mark.parametrize("size", [0, 100, 1500])
-def test_a_film_that_finds_no_room_is_none(size, model, tmp_path):
+def test_a_full_disk_leaves_no_film(size, model, tmp_path):
   sentence = refused("play", model, "--task", "easy", *SMALL, "-o", tmp_path / "film.mp4",
                      preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (size, size)))
   assert "is the disk full" in sentence and not os.listdir(tmp_path)
@@ -144,7 +144,7 @@ def test_without_opengl(model, tmp_path):
   assert run("prompt", model, "--task", "easy", env=environment).returncode == 0
 
 
-def test_refusals(model, tmp_path):
+def test_bad_arguments_are_rejected(model, tmp_path):
   assert "film.mp4" in refused("play", model, "--task", "easy")
   assert "a.gif" in refused("play", model, "--task", "easy", "-o", tmp_path / "a.gif")
   assert "--reward" in refused("play", model, "-o", tmp_path / "a.png")
@@ -152,7 +152,7 @@ def test_refusals(model, tmp_path):
   state = model.parent / "state.safetensors"
   assert "or it is a training state" in refused("play", state, "--task", "easy", "-o",
                                                           tmp_path / "a.png")
-  # before an episode that would take its time
+  # these are rejected before the episode, which would take long
   long = ["play", model, "--task", "easy", "--steps", 1000000]
   assert "6 pictures of 4000 pixels do not fit" in refused(*long, "--width", 4000, "--pictures", 6,
                                                            "-o", tmp_path / "a.png")

@@ -1,4 +1,4 @@
-"""bfm train: what it leaves in its folder, and what it never does."""
+"""bfm train: the files of a run, resuming, and errors."""
 import json
 import os
 import signal
@@ -27,7 +27,7 @@ def names(folder):
   return sorted(path.name for path in folder.iterdir())
 
 
-def test_a_run_leaves_model_state_log_and_record(data, tmp_path):
+def test_a_run_writes_model_state_log_and_record(data, tmp_path):
   process = train(data, tmp_path / "runs" / "a", "--steps", 30, "--log-every", 10)
   folder = tmp_path / "runs" / "a"
   assert names(folder) == ["log.jsonl", "model.safetensors", "run.json", "state.safetensors"]
@@ -53,8 +53,8 @@ def test_goal_spaces_by_name(tmp_path):
     count = sum(int(part.split(":")[1]) - int(part.split(":")[0]) for part in columns.split(","))
     assert load_file(folder / "model.safetensors")["B.s.in.weight"].shape == (16, count)
     train(data, folder, "--steps", 4, "--goal", goal, "--resume")
-  said = refused("train", "--resume", "--steps", 6, "--goal", "velocity", "-o", tmp_path / "height")
-  assert "the file has goal 14:15, which cannot change to 15:24" in said
+  error = refused("train", "--resume", "--steps", 6, "--goal", "velocity", "-o", tmp_path / "height")
+  assert "the file has goal 14:15, which cannot change to 15:24" in error
   bad = lambda path, goal: refused("train", path, *TINY, "--goal", goal, "-o", tmp_path / "bad")
   assert "walker has no observation called 'heigth'; did you mean height?" in bad(data, "heigth")
   assert "14:15,," in bad(data, "height,,velocity") and "too long" in bad(data, "height," + "1" * 70)
@@ -63,7 +63,7 @@ def test_goal_spaces_by_name(tmp_path):
   assert not (tmp_path / "bad").exists()
 
 
-def test_seeds_get_a_model_each(data, tmp_path):
+def test_each_seed_gets_a_model(data, tmp_path):
   folder = tmp_path / "run"
   train(data, folder, "--steps", 4, "--log-every", 2, "--seeds", 2, "--seed", 7)
   assert {"model.0.safetensors", "model.1.safetensors"} <= set(names(folder))
@@ -75,14 +75,14 @@ def test_seeds_get_a_model_each(data, tmp_path):
 
 
 @pytest.mark.parametrize("algo", ["fb", "fb-aw", "fb-are", "fb-aware", "lap", "lap-aw"])
-def test_resume_has_the_bits_of_a_run_that_never_stopped(algo, data, tmp_path):
+def test_resume_is_bit_identical_to_an_uninterrupted_run(algo, data, tmp_path):
   flags = ["--algo", algo, "--log-every", 5]
   if algo not in ("fb-are", "fb-aware"):
     flags += ["--blocks", 1]
   train(data, tmp_path / "whole", "--steps", 20, *flags)
   train(data, tmp_path / "parts", "--steps", 7, *flags)
   process = run("train", "--resume", "--device", "cpu", "-o", tmp_path / "parts", "--steps", 20,
-                "--log-every", 5)  # by other threads: files say nothing of them
+                "--log-every", 5)  # on other threads: files do not record their number
   assert process.returncode == 0, process.stderr
   assert f"{algo}, d 8, batch 16, from step 7 on" in process.stdout
   for name in ("state.safetensors", "model.safetensors"):
@@ -92,20 +92,20 @@ def test_resume_has_the_bits_of_a_run_that_never_stopped(algo, data, tmp_path):
   assert losses[0] == losses[1]
 
 
-def test_saves_on_the_way_change_nothing(data, tmp_path):
+def test_saving_during_a_run_changes_nothing(data, tmp_path):
   train(data, tmp_path / "a", "--steps", 12)
   train(data, tmp_path / "b", "--steps", 12, "--save-every", 5, "--log-every", 3, "--threads", 2)
   for name in ("state.safetensors", "model.safetensors"):
     assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
 
 
-def test_a_model_says_no_device(data, tmp_path):
-  train(data, tmp_path / "a", "--steps", 2)  # on a CPU; the model is taken anywhere, the run is not
+def test_a_model_does_not_record_its_device(data, tmp_path):
+  train(data, tmp_path / "a", "--steps", 2)  # on a CPU; only the run's state is bound to it
   heads = [(tmp_path / "a" / f"{name}.safetensors").read_bytes()[:5000] for name in ("model", "state")]
   assert b'\\"device\\":\\"auto\\"' in heads[0] and b'\\"device\\":\\"cpu\\"' in heads[1]
 
 
-def test_mapped_or_read_the_data_gives_the_same_bits(data, tmp_path):
+def test_mapped_and_decompressed_data_give_identical_results(data, tmp_path):
   with h5py.File(data) as file, h5py.File(tmp_path / "chunked.h5", "w") as chunked:
     for name, table in file.items():
       chunked.create_dataset(name, data=table, chunks=True, compression="gzip")
@@ -116,7 +116,7 @@ def test_mapped_or_read_the_data_gives_the_same_bits(data, tmp_path):
   assert states[0] == states[1]
 
 
-def test_ctrl_c_saves_and_a_resume_goes_on(data, tmp_path):
+def test_ctrl_c_saves_and_resume_continues(data, tmp_path):
   folder = tmp_path / "run"
   process = subprocess.Popen([BFM, "train", data, *TINY, "-o", folder, "--steps", "1G", "--log-every",
                               "10"], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
@@ -165,8 +165,8 @@ def test_two_processes_do_not_share_a_folder(data, tmp_path):
   train(data, folder, "--steps", 2)
 
 
-def test_who_comes_late_leaves_the_run_that_is_there(data, tmp_path):
-  """The late one found no run when it began to read its data."""
+def test_a_process_does_not_overwrite_a_run_that_began_meanwhile(data, tmp_path):
+  """The late process finds no run when it starts, and a finished one after it has read its data."""
   large = write_dataset(tmp_path / "large.h5", rows=300000)
   for i in range(20):
     folder = tmp_path / str(i)
@@ -177,17 +177,17 @@ def test_who_comes_late_leaves_the_run_that_is_there(data, tmp_path):
     late.send_signal(signal.SIGSTOP)
     first = run("train", data, *TINY, "-o", folder, "--steps", 2)
     late.send_signal(signal.SIGCONT)
-    said = late.communicate(timeout=60)[1]
+    error = late.communicate(timeout=60)[1]
     if first.returncode == 0:
-      assert late.returncode == 2 and "has a run in it" in said
+      assert late.returncode == 2 and "has a run in it" in error
       train(data, folder, "--steps", 4, "--resume")
       assert len(read_log(folder)) == 2
       return
-  pytest.skip("the late one was always first")
+  pytest.skip("the late process was always first")
 
 
-def test_what_a_killed_process_left_is_removed(data, tmp_path):
-  folder, gone = tmp_path / "run", 2**31 - 1  # more than any process's number
+def test_temporary_files_of_killed_processes_are_removed(data, tmp_path):
+  folder, gone = tmp_path / "run", 2**31 - 1  # larger than any process id
   folder.mkdir()
   theirs = [f"model.safetensors.{os.getpid()}.tmp", "model.safetensors.tmp", f"notes.{gone}.tmp"]
   for name in [*theirs, f"state.safetensors.{gone}.tmp", f"run.json.{gone}.tmp.{gone}.tmp"]:
@@ -196,7 +196,7 @@ def test_what_a_killed_process_left_is_removed(data, tmp_path):
   assert sorted(path.name for path in folder.glob("*.tmp")) == sorted(theirs)
 
 
-def test_data_cut_off_while_it_is_in_use_is_told(data, tmp_path):
+def test_data_truncated_during_a_run_is_reported(data, tmp_path):
   folder = tmp_path / "run"
   process = subprocess.Popen([BFM, "train", data, *TINY, "-o", folder, "--steps", "1G", "--save-every",
                               "50"], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
@@ -209,7 +209,7 @@ def test_data_cut_off_while_it_is_in_use_is_told(data, tmp_path):
   assert run("info", folder / "state.safetensors").returncode == 0
 
 
-def test_a_finished_run_has_nothing_left_to_do(data, tmp_path):
+def test_resuming_a_finished_run_does_nothing(data, tmp_path):
   train(data, tmp_path / "run", "--steps", 3)
   before = (tmp_path / "run" / "state.safetensors").stat().st_mtime_ns
   process = run("train", "--resume", "-o", tmp_path / "run")
@@ -223,18 +223,18 @@ def test_several_files_are_merged(data, tmp_path):
   assert "300 transitions" in process.stdout
 
 
-def test_held_actions_are_transitions_of_many_steps(tmp_path):
+def test_stride_makes_transitions_of_held_actions(tmp_path):
   held = np.repeat(np.random.default_rng(0).uniform(-1, 1, (50, 2)), 4, 0).astype("f4")
   data = write_dataset(tmp_path / "data.h5", actions=held, next_observations=None)
   process = run("train", data, *TINY, "--stride", 3, "--steps", 2, "-o", tmp_path / "run")
-  # two windows of three rows in an action's four, one in the three that an episode's end leaves
+  # the four rows of an action have two windows of three; an episode's last action has three rows, one
   assert "in 4 episodes" in process.stdout and "94 transitions" in process.stdout, process
   process = run("train", "--resume", *HERE, "--steps", 4, "-o", tmp_path / "run")
   assert "94 transitions" in process.stdout, process
 
 
-def test_prompt_states_are_of_all_times_of_episodes(tmp_path):
-  """Also where their number divides that of the rows, as 100,000 does with a dataset of millions."""
+def test_prompt_states_come_from_all_times_of_episodes(tmp_path):
+  """Even if their number divides the number of rows, as 100,000 divides a dataset of millions."""
   time = np.arange(5000) % 100
   states = {"infos/qpos": np.stack([time, np.arange(5000)], 1), "infos/qvel": np.zeros((5000, 2))}
   data = write_dataset(tmp_path / "data.h5", rows=5000, obs=4, env="point_mass", timeouts=time == 99,
@@ -261,38 +261,38 @@ NAN = np.full((200, 5), np.nan, "f4")
     ({"actions": None}, "no dataset \"actions\""),
     ({"terminals": np.zeros(199)}, "terminals has 199 rows"),
 ])
-def test_bad_data_leaves_nothing(tables, part, tmp_path):
+def test_bad_data_leaves_no_files(tables, part, tmp_path):
   data = write_dataset(tmp_path / "data.h5", **tables)
   assert part in refused("train", data, *TINY, "-o", tmp_path / "runs" / "a")
   assert names(tmp_path) == ["data.h5"]
 
 
-def test_states_of_another_size_are_not_taken_for_the_domains(tmp_path):
+def test_states_of_another_size_are_not_used(tmp_path):
   states = {"infos/qpos": np.zeros((200, 1)), "infos/qvel": np.zeros((200, 2))}
   data = write_dataset(tmp_path / "data.h5", obs=4, env="point_mass", **states)
-  said = run("train", data, *TINY, "--steps", 2, "-o", tmp_path / "run").stdout
-  assert "no states" in said and "those of point_mass have 2, 2 and 0" in said
+  output = run("train", data, *TINY, "--steps", 2, "-o", tmp_path / "run").stdout
+  assert "no states" in output and "those of point_mass have 2, 2 and 0" in output
   assert "point_mass" in refused("train", data, *TINY, "--env", "point_mass", "-o", tmp_path / "b")
   assert names(tmp_path) == ["data.h5", "run"]
 
 
-def test_data_of_one_domain_is_not_taken_for_anothers(tmp_path):
-  """Cheetah's observations have the size of halfcheetah's."""
+def test_data_of_another_domain_is_rejected(tmp_path):
+  """Even if the sizes match, as those of cheetah and halfcheetah do."""
   data = write_dataset(tmp_path / "data.h5", obs=17, act=6, env="cheetah")
   error = refused("train", data, *TINY, "--env", "halfcheetah", "-o", tmp_path / "run")
   assert "the data is of cheetah, not of halfcheetah" in error and names(tmp_path) == ["data.h5"]
 
 
-def test_data_without_states_is_said(tmp_path):
+def test_data_without_states_is_reported(tmp_path):
   data = write_dataset(tmp_path / "data.h5", obs=4, env="point_mass")
-  said = run("train", data, *TINY, "--steps", 2, "-o", tmp_path / "run").stdout
-  assert "no states" in said and "infos/qpos" in said
+  output = run("train", data, *TINY, "--steps", 2, "-o", tmp_path / "run").stdout
+  assert "no states" in output and "infos/qpos" in output
   quiet = run("train", data, *TINY, "--steps", 2, "--prompt-states", 0, "-o", tmp_path / "none").stdout
   assert "prompt" not in quiet
 
 
 @pytest.mark.parametrize("obs, act", [(4097, 2), (5, 1025)])
-def test_data_no_agent_takes_is_to_blame(obs, act, tmp_path):
+def test_data_with_too_many_columns_is_rejected(obs, act, tmp_path):
   data = write_dataset(tmp_path / "data.h5", rows=50, obs=obs, act=act)
   process = run("train", data, "-o", tmp_path / "run", *TINY)
   assert process.returncode == 3
@@ -313,7 +313,7 @@ def test_one_transition_is_too_few(tmp_path):
     (["--z-groups", "5"], "z-groups"),
     (["--stride", "2"], "stride is 2, but the number of windows"),
 ])
-def test_options_that_do_not_fit_leave_nothing(flags, part, data, tmp_path):
+def test_bad_options_leave_no_files(flags, part, data, tmp_path):
   assert part in refused("train", data, *TINY, *flags, "-o", tmp_path / "run")
   assert names(tmp_path) == ["data.h5"]
 
@@ -325,40 +325,40 @@ def test_a_run_is_not_overwritten(data, tmp_path):
   assert (tmp_path / "run" / "state.safetensors").read_bytes() == before
 
 
-def test_a_resume_needs_a_run_and_its_data(data, tmp_path):
+def test_resume_needs_a_run_and_its_data(data, tmp_path):
   assert "no run to resume" in refused("train", data, "--resume", "-o", tmp_path / "nothing")
   assert not (tmp_path / "nothing").exists()
   train(data, tmp_path / "run", "--steps", 2)
   other = write_dataset(tmp_path / "other.h5", rows=100)
   assert "not that of the run" in refused("train", other, "--resume", "-o", tmp_path / "run")
-  said = refused("train", "--resume", "--steps", 4, "--d", 3, "-o", tmp_path / "run")
-  assert "which cannot change to 3" in said
+  error = refused("train", "--resume", "--steps", 4, "--d", 3, "-o", tmp_path / "run")
+  assert "which cannot change to 3" in error
   for flag, was in [("z-pool", 4), ("z-groups", 1)]:
     process = run("train", "--resume", "--steps", 4, f"--{flag}", 8, "-o", tmp_path / "run")
     assert process.returncode == 2, process.stderr
     assert f"the file has {flag} {was}, which cannot change to 8" in process.stderr
-  said = refused("train", "--resume", "--steps", 4, "--seed", 1, "-o", tmp_path / "run")
-  assert "seed is 1, but the run in" in said and "has 0, which it keeps" in said
+  error = refused("train", "--resume", "--steps", 4, "--seed", 1, "-o", tmp_path / "run")
+  assert "seed is 1, but the run in" in error and "has 0, which it keeps" in error
   assert run("train", "--resume", "--steps", 3, "--seed", 0, "-o", tmp_path / "run").returncode == 0
   data.unlink()
   assert "No such file" in refused("train", "--resume", "--steps", 4, "-o", tmp_path / "run")
 
 
-def test_a_resume_takes_0_for_the_default_the_run_has(data, tmp_path):
+def test_resume_accepts_0_for_the_default_of_the_run(data, tmp_path):
   flags = [*TINY, "--blocks", "0"]
   assert run("train", data, "-o", tmp_path / "run", "--steps", 2, *flags).returncode == 0
   again = run("train", "--resume", "-o", tmp_path / "run", "--steps", 4, "--blocks", "0")
   assert again.returncode == 0, again.stderr
 
 
-def test_a_damaged_state_is_refused(data, tmp_path):
+def test_a_damaged_state_is_rejected(data, tmp_path):
   train(data, tmp_path / "run", "--steps", 2)
   state = tmp_path / "run" / "state.safetensors"
   state.write_bytes(state.read_bytes()[:-4])
   assert "state.safetensors" in refused("train", "--resume", "--steps", 4, "-o", tmp_path / "run")
 
 
-def test_output_that_cannot_be(data, tmp_path):
+def test_folders_that_cannot_be_made(data, tmp_path):
   (tmp_path / "file").write_text("")
   assert "not a folder" in refused("train", data, *TINY, "--steps", 2, "-o", tmp_path / "file")
   assert "cannot create" in refused("train", data, *TINY, "--steps", 2, "-o", tmp_path / "file" / "x")

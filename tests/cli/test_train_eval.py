@@ -1,4 +1,4 @@
-"""bfm train that evaluates on the way, is stopped in the midst of it, or diverges."""
+"""bfm train: evaluations during the run, interruptions in an evaluation, recipes, divergence."""
 import json
 import os
 import re
@@ -40,30 +40,30 @@ def score(evals, step, seed):
 
 
 @pytest.fixture(scope="module")
-def watched(point_mass, tmp_path_factory):
-  """A run that evaluated thrice, never stopped."""
-  folder = tmp_path_factory.mktemp("watched") / "run"
+def evaluated(point_mass, tmp_path_factory):
+  """The folder of an uninterrupted run with three evaluations."""
+  folder = tmp_path_factory.mktemp("evaluated") / "run"
   train(point_mass, folder, "--steps", 50, "--seeds", 2, "--log-every", 10, *EVAL)
   return folder
 
 
-def test_models_carry_prompt_states(watched):
-  with safe_open(watched / "model.0.safetensors", "np") as file:
+def test_models_contain_prompt_states(evaluated):
+  with safe_open(evaluated / "model.0.safetensors", "np") as file:
     assert file.metadata()["env"] == "point_mass"
     assert file.get_tensor("prompt.obs").shape == (200, 4)
 
 
-def test_every_task_and_seed_is_evaluated(watched):
-  evals = lines(watched / "eval.jsonl")
+def test_every_task_and_seed_is_evaluated(evaluated):
+  evals = lines(evaluated / "eval.jsonl")
   tasks = {e["task"] for e in evals}
   assert {"easy", "reach_top_left"} <= tasks
   found = [(e["step"], e["seed"], e["es"], e["task"]) for e in evals]
   assert len(found) == len(set(found)) == 3 * 2 * 2 * len(tasks)
   assert [s for s in dict.fromkeys(e["step"] for e in evals)] == [20, 40, 50]
-  assert not list(watched.glob("pending*"))
+  assert not list(evaluated.glob("pending*"))
 
 
-def test_more_seeds_are_evaluated_than_sit_side_by_side(point_mass, tmp_path):
+def test_more_seeds_are_evaluated_than_run_at_once(point_mass, tmp_path):
   train(point_mass, tmp_path / "run", "--steps", 20, "--seeds", 9, "--seed", 3, *EVAL,
         "--eval-tasks", "easy", "--eval-es", "on")
   evals = lines(tmp_path / "run" / "eval.jsonl")
@@ -71,10 +71,10 @@ def test_more_seeds_are_evaluated_than_sit_side_by_side(point_mass, tmp_path):
   assert len(list((tmp_path / "run").glob("best.*.safetensors"))) == 9
 
 
-def test_the_best_model_is_kept(watched):
-  evals = lines(watched / "eval.jsonl")
+def test_the_best_model_is_kept(evaluated):
+  evals = lines(evaluated / "eval.jsonl")
   for replica in range(2):
-    with safe_open(watched / f"best.{replica}.safetensors", "np") as file:
+    with safe_open(evaluated / f"best.{replica}.safetensors", "np") as file:
       best = int(file.metadata()["step"])
     scores = [score(evals, step, replica) for step in (20, 40, 50)]
     assert score(evals, best, replica) == max(scores)
@@ -84,7 +84,7 @@ def test_the_best_model_is_kept(watched):
     (["--eval-tasks", "x + 100"], ["--eval-tasks", "x"]),
     (["--eval-tasks", "x, y + 100"], ["--eval-tasks", "x"]),
     (["--eval-tasks", "x + 100", "--eval-es", "on"], ["--eval-tasks", "x", "--eval-es", "off"])])
-def test_the_best_model_is_one_of_those_asked_for_the_same(before, after, point_mass, tmp_path):
+def test_the_best_model_is_chosen_by_the_current_tasks(before, after, point_mass, tmp_path):
   train(point_mass, tmp_path / "run", "--steps", 20, *EVAL, *before)
   process = run("train", "--resume", "--steps", 60, "-o", tmp_path / "run", *after)
   assert process.returncode == 0, process.stderr
@@ -95,8 +95,8 @@ def test_the_best_model_is_one_of_those_asked_for_the_same(before, after, point_
     assert scores.get(int(file.metadata()["step"])) == max(scores.values())
 
 
-def test_the_best_model_is_one_whose_evaluation_is_there(point_mass, tmp_path):
-  """Killed after its best step, then gone on with from an older one, with another learning rate."""
+def test_the_best_model_has_its_evaluation_in_the_log(point_mass, tmp_path):
+  """The run is killed after its best step and resumed from an older one with another learning rate."""
   folder = tmp_path / "run"
   train(point_mass, folder, "--steps", 20, *EVAL)
   state, first = (folder / "state.safetensors").read_bytes(), lines(folder / "eval.jsonl")
@@ -113,25 +113,25 @@ def test_the_best_model_is_one_whose_evaluation_is_there(point_mass, tmp_path):
     assert int(file.metadata()["step"]) == 40
 
 
-@pytest.mark.parametrize("words", [["--eval-tasks", "easy"], ["--eval-episodes", 3],
+@pytest.mark.parametrize("flags", [["--eval-tasks", "easy"], ["--eval-episodes", 3],
                                    ["--eval-steps", 10], ["--eval-es", "both"]])
-def test_evaluations_need_to_be_asked_for(words, point_mass, tmp_path):
-  said = refused("train", point_mass, *TINY, "--steps", 5, *words, "-o", tmp_path / "run")
-  assert words[0] in said and "--eval-every" in said
+def test_options_of_evaluations_need_eval_every(flags, point_mass, tmp_path):
+  error = refused("train", point_mass, *TINY, "--steps", 5, *flags, "-o", tmp_path / "run")
+  assert flags[0] in error and "--eval-every" in error
   assert not (tmp_path / "run").exists()
 
 
-def test_losses_and_rates_are_logged(watched):
-  log = lines(watched / "log.jsonl")
+def test_losses_and_rates_are_logged(evaluated):
+  log = lines(evaluated / "log.jsonl")
   assert [line["step"] for line in log] == [10, 20, 30, 40, 50]
   assert all(line["rate"] > 0 and len(line["fb"]) == 2 for line in log)
 
 
 @pytest.mark.skipif(not shutil.which("gnuplot"), reason="needs gnuplot")
-def test_curves_are_drawn(watched, tmp_path):
-  assert (watched / "curves.png").read_bytes().startswith(b"\x89PNG")
-  assert "reach_top_left" in (watched / "curves.svg").read_text()
-  process = run("plot", watched, watched, "-o", tmp_path / "both.svg")
+def test_curves_are_drawn(evaluated, tmp_path):
+  assert (evaluated / "curves.png").read_bytes().startswith(b"\x89PNG")
+  assert "reach_top_left" in (evaluated / "curves.svg").read_text()
+  process = run("plot", evaluated, evaluated, "-o", tmp_path / "both.svg")
   assert process.returncode == 0, process.stderr
   assert (tmp_path / "both.svg").exists() and (tmp_path / "both.png").exists()
   assert "no evaluations" in refused("plot", tmp_path, "-o", tmp_path / "x")
@@ -147,11 +147,11 @@ def test_curves_are_drawn(watched, tmp_path):
 
 
 @pytest.mark.skipif(not shutil.which("gnuplot"), reason="needs gnuplot")
-def test_every_run_is_drawn_and_can_be_told(watched, tmp_path):
+def test_every_run_is_drawn_with_a_distinct_name(evaluated, tmp_path):
   runs = [tmp_path / place / "fb" for place in ("walker", "cheetah")] + [tmp_path / "fb-aw"]
   for folder in runs:
     folder.mkdir(parents=True)
-    evals = [line for line in lines(watched / "eval.jsonl") if line["es"] == 0]
+    evals = [line for line in lines(evaluated / "eval.jsonl") if line["es"] == 0]
     (folder / "eval.jsonl").write_text("".join(json.dumps(line) + "\n" for line in evals))
   assert run("plot", "walker/fb", "cheetah/fb", "fb-aw", "-o", "x", cwd=tmp_path).returncode == 0
   names = set(re.findall("<text>([a-z/-]*fb[a-z-]*)</text>", (tmp_path / "x.svg").read_text()))
@@ -163,7 +163,7 @@ def test_every_run_is_drawn_and_can_be_told(watched, tmp_path):
 @pytest.mark.skipif(not shutil.which("gnuplot"), reason="needs gnuplot")
 @pytest.mark.parametrize("steps, marks", [(2000, "0 500 1000 1500 2000"), (1500000, "0 500k 1M 1.5M"),
                                           (25000, "0 5000 10k 15k 20k 25k")])
-def test_marks_of_steps_are_not_rounded(steps, marks, tmp_path):
+def test_tick_marks_of_steps_are_not_rounded(steps, marks, tmp_path):
   line = {"step": steps, "seed": 0, "task": "run", "es": 0, "mean": 7, "std": 0, "episodes": 1}
   (tmp_path / "eval.jsonl").write_text(json.dumps(line) + "\n")
   assert run("plot", tmp_path, "-o", tmp_path / "x").returncode == 0
@@ -173,19 +173,19 @@ def test_marks_of_steps_are_not_rounded(steps, marks, tmp_path):
 
 
 @pytest.mark.skipif(not shutil.which("gnuplot"), reason="needs gnuplot")
-def test_half_a_picture_is_not_kept(watched, tmp_path):
-  """As gnuplot leaves it on a full disk, with status 0."""
+def test_a_truncated_picture_is_not_kept(evaluated, tmp_path):
+  """On a full disk, gnuplot writes a part of the picture and exits with status 0."""
   tool = tmp_path / "gnuplot"
   tool.write_text(f'#!/bin/sh\n{shutil.which("gnuplot")} "$1" && truncate -s 999 {tmp_path}/x.png.*\n')
   tool.chmod(0o755)
-  process = run("plot", watched, "-o", tmp_path / "x",
+  process = run("plot", evaluated, "-o", tmp_path / "x",
                 env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"})
   assert process.returncode == 4, process
   assert f"cannot write {tmp_path / 'x.png'}: gnuplot left an incomplete file" in process.stderr
   assert [path.name for path in tmp_path.iterdir()] == ["gnuplot"]
 
 
-def test_without_gnuplot_a_run_goes_on(point_mass, tmp_path):
+def test_a_run_continues_without_gnuplot(point_mass, tmp_path):
   process = subprocess.run([BFM, "train", point_mass, *TINY, "-o", tmp_path / "run", "--steps", "2",
                             "--eval-tasks", "easy", *map(str, EVAL)], capture_output=True, text=True,
                            env={**os.environ, "PATH": str(tmp_path)})
@@ -195,7 +195,7 @@ def test_without_gnuplot_a_run_goes_on(point_mass, tmp_path):
 
 
 @pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGKILL])
-def test_a_run_stopped_in_an_evaluation_loses_none(end, point_mass, watched, tmp_path):
+def test_a_run_stopped_in_an_evaluation_resumes_it(end, point_mass, evaluated, tmp_path):
   folder = tmp_path / "run"
   flags = [*TINY, "--seeds", "2", "--log-every", "10", "--save-every", "10", *map(str, EVAL)]
   process = subprocess.Popen([BFM, "train", point_mass, *flags, "--steps", "50", "-o", folder],
@@ -208,10 +208,10 @@ def test_a_run_stopped_in_an_evaluation_loses_none(end, point_mass, watched, tmp
   if again.returncode:  # killed before the first save
     shutil.rmtree(folder)
     train(point_mass, folder, *flags, "--steps", 50)
-  assert lines(folder / "eval.jsonl") == lines(watched / "eval.jsonl")
+  assert lines(folder / "eval.jsonl") == lines(evaluated / "eval.jsonl")
   for name in ("model.0", "model.1", "best.0", "best.1"):
     name += ".safetensors"
-    assert (folder / name).read_bytes() == (watched / name).read_bytes(), name
+    assert (folder / name).read_bytes() == (evaluated / name).read_bytes(), name
 
 
 # ---------------------------------- recipes -------------------------------------------------------
@@ -266,7 +266,7 @@ def test_a_restart_lowers_the_learning_rate(point_mass, tmp_path):
     assert len(log) > 4 and "after 4 restarts" in process.stderr
 
 
-def test_a_run_killed_after_a_restart_does_not_go_back_on_it(point_mass, tmp_path):
+def test_a_run_killed_after_a_restart_keeps_the_lower_learning_rate(point_mass, tmp_path):
   folder = tmp_path / "run"
   train(point_mass, folder, "--lr", 1e-2, "--steps", 30)
   process = subprocess.Popen([BFM, "train", "--resume", *HERE, "-o", str(folder), "--lr", "1", "-q",
@@ -283,8 +283,8 @@ def test_a_run_killed_after_a_restart_does_not_go_back_on_it(point_mass, tmp_pat
 # ---------------------------------- refusals ------------------------------------------------------
 
 
-def test_an_evaluation_that_fails_costs_no_steps(point_mass, tmp_path):
-  """Its results cannot be written: a folder is in the way."""
+def test_a_failing_evaluation_loses_no_steps(point_mass, tmp_path):
+  """A folder in the place of eval.jsonl makes the evaluation fail."""
   folder = tmp_path / "run"
   process = subprocess.Popen([BFM, "train", str(point_mass), *map(str, TINY), "--steps", "1000000", "-q",
                               "-o", str(folder), "--eval-tasks", "easy", *map(str, EVAL)],
@@ -316,7 +316,7 @@ def test_an_evaluation_that_fails_costs_no_steps(point_mass, tmp_path):
     (["--env", "wolker"], "did you mean 'walker'"),
     (["--recipe", "mud"], "recipe"),
 ])
-def test_evaluations_that_cannot_be(flags, part, point_mass, tmp_path):
+def test_bad_options_of_evaluations(flags, part, point_mass, tmp_path):
   assert part in refused("train", point_mass, *TINY, "--steps", 5, *EVAL, *flags, "-o", tmp_path / "r")
   assert not (tmp_path / "r").exists()
 
