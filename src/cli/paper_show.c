@@ -235,9 +235,7 @@ static void print_block(Show *s, const Column *columns, int count) {
 static void print_legend(const Show *s) {
   if (s->means || s->run) putchar('\n');
   if (s->means) {
-    puts(
-        "in, new, all  means over the tasks that the data was collected for, the others, all "
-        "tasks");
+    puts("in, new, all  means over tasks the data was collected for, other tasks, all tasks");
   }
   if (s->run) puts("±             standard deviation over seeds");
   for (int i = 0; i < s->marks.count; i++) printf("%-14c%s\n", 'a' + i, s->marks.text[i]);

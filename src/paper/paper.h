@@ -73,7 +73,7 @@ const PaperNumber *paper_number(const PaperNumbers *numbers, const PaperCell *ce
 int paper_in_group(const PaperCell *cell, const Task *task, const char *group);
 
 // Return the paper's mean and set its std. If the paper has no number for a group, return the mean over
-// the group's tasks. NaN: the paper has no number.
+// the group's tasks. NaN: a number is missing.
 double paper_value(const PaperNumbers *numbers, const PaperCell *cell, const char *task,
                    double *std);
 

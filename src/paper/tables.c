@@ -304,7 +304,8 @@ void paper_numbers_free(PaperNumbers *all) {
 static int is_d4rl(const PaperCell *cell) { return !strncmp(cell->data, "d4rl-", 5); }
 
 // The paper's "tasks" of D4RL are datasets: halfcheetah with d4rl-medium is halfcheetah-medium-v2. The
-// kitchen's datasets are named like its tasks. Returns whether the paper has a number for `task`.
+// kitchen's datasets are named like its tasks. Writes the paper's name to `out` and returns whether
+// `task` is the task of the cell's dataset.
 static int name_d4rl(const PaperCell *cell, const char *task, char *out, size_t size) {
   const char *kind = cell->data + 5;
   int kitchen = !strcmp(cell->domain, "kitchen");
