@@ -211,7 +211,7 @@ int cli_paper(int argc, char **argv) {
           "  bfm paper list mood --filter walker\n"
           "  bfm paper show mood\n"
           "  bfm paper plot mood -o mood\n"
-          "A short run of every step, which takes a minute on a CPU:\n"
+          "A short run of every step, which takes two minutes on a CPU:\n"
           "  bfm paper run first --preset small --batch 128 --steps 500 --seeds 1 \\\n"
           "    --episodes 2 --data-steps 100k --results results/first\n"
           "A real cell, which needs a GPU:\n"
