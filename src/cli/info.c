@@ -201,23 +201,32 @@ static int check(const char *path, const SafeTensors *file, cJSON *info) {
       kind);
 }
 
-// metadata is text: add what parses as JSON (counts, the configuration) as JSON, all else as text
+// the metadata that is shown first, in this order
+static const char *const first_keys[] = {"bfm",   "env",  "task", "obs_dim", "act_dim",
+                                         "tasks", "envs", "step", "config"};
+enum { FIRST_KEYS = sizeof first_keys / sizeof *first_keys };
+
+// adds a count as a number, the configuration as an object and everything else as text
 static void add_metadata(cJSON *info, const char *key, const char *value) {
-  if (!strcmp(key, "bfm")) key = "kind";
-  if (!value || cJSON_HasObjectItem(info, key)) return;
+  if (!value) return;
   cJSON *item = cJSON_ParseWithOpts(value, NULL, 1);
-  cJSON_AddItemToObject(info, key, item ? item : cJSON_CreateString(value));
+  cJSON_AddItemToObject(info, strcmp(key, "bfm") ? key : "kind",
+                        item ? item : cJSON_CreateString(value));
+}
+
+static int is_first(const char *key) {
+  int i = 0;
+  while (i < FIRST_KEYS && strcmp(key, first_keys[i])) i++;
+  return i < FIRST_KEYS || !strcmp(key, "kind");
 }
 
 static void metadata_info(const SafeTensors *file, cJSON *info) {
-  static const char *const first[] = {"bfm",   "env",  "task", "obs_dim", "act_dim",
-                                      "tasks", "envs", "step", "config"};
-  for (size_t i = 0; i < sizeof first / sizeof *first; i++) {
-    add_metadata(info, first[i], safetensors_metadata(file, first[i]));
+  for (int i = 0; i < FIRST_KEYS; i++) {
+    add_metadata(info, first_keys[i], safetensors_metadata(file, first_keys[i]));
   }
   const char *key, *value;
   for (int i = 0; safetensors_metadata_at(file, i, &key, &value); i++) {
-    add_metadata(info, key, value);
+    if (!is_first(key)) add_metadata(info, key, value);
   }
 }
 

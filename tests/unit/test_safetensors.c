@@ -305,6 +305,38 @@ static void test_two_threads_write_the_same_file(void **state) {
   assert_int_equal(files_in_folder(), 1);
 }
 
+// with a search of all keys for every key, this took minutes
+static void test_many_metadata_keys_are_read_in_linear_time(void **state) {
+  (void)state;
+  enum { KEYS = 200000, KEY_BYTES = 16 };
+  char *bytes = malloc(8 + 32 + (size_t)KEYS * (KEY_BYTES + 8));
+  assert_non_null(bytes);
+  size_t at = 8 + (size_t)sprintf(bytes + 8, "{\"__metadata__\":{");
+  for (int i = 0; i < KEYS; i++) {
+    at += (size_t)sprintf(bytes + at, "%s\"k%d\":\"%d\"", i ? "," : "", i, i % 10);
+  }
+  size_t last_key = at - strlen("\"k199999\":\"9\"") + 2;
+  at += (size_t)sprintf(bytes + at, "}}");
+  uint64_t length = at - 8;
+  memcpy(bytes, &length, sizeof length);
+
+  SafeTensors *file;
+  const char *key, *value;
+  assert_int_equal(safetensors_parse(&file, bytes, at), BFM_OK);
+  assert_string_equal(safetensors_metadata(file, "k123456"), "6");
+  assert_null(safetensors_metadata(file, "k200000"));
+  for (int i = 0; i < KEYS; i++) assert_true(safetensors_metadata_at(file, i, &key, &value));
+  assert_string_equal(key, "k199999");
+  assert_string_equal(value, "9");
+  assert_false(safetensors_metadata_at(file, KEYS, &key, &value));
+  safetensors_close(file);
+
+  memcpy(bytes + last_key, "100000", 6);  // k100000 twice
+  assert_int_equal(safetensors_parse(&file, bytes, at), BFM_BAD_FILE);
+  assert_string_equal(bfm_error(), "\"k100000\" appears twice in __metadata__");
+  free(bytes);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_round_trip),
@@ -316,6 +348,7 @@ int main(void) {
       cmocka_unit_test(test_failed_write_keeps_the_old_file),
       cmocka_unit_test(test_replace_while_open),
       cmocka_unit_test(test_two_threads_write_the_same_file),
+      cmocka_unit_test(test_many_metadata_keys_are_read_in_linear_time),
   };
   return cmocka_run_group_tests(tests, setup, teardown);
 }
