@@ -11,8 +11,6 @@
 
 #define FLAG_KEY 0x1000  // argp key of a table's first row; the subcommands' own keys are smaller
 
-volatile sig_atomic_t cli_stop;
-
 int cli_fail(int status) {
   fprintf(stderr, "bfm: %s\n", bfm_error());
   return status == BFM_INTERRUPTED ? 128 + cli_stop : status;
@@ -32,19 +30,6 @@ void cli_print_json(const cJSON *value) {
   char *text = cJSON_PrintUnformatted(value);
   if (text) puts(text);
   free(text);
-}
-
-static void on_signal(int number) { cli_stop = number; }
-
-// The handler runs on a stack of its own: oneDNN's kernels keep values below the stack pointer, which
-// a handler on their stack would overwrite. The kernel delivers signals to the main thread if it can,
-// so one alternate stack is enough.
-void cli_catch_signals(void) {
-  static char stack[1 << 16];
-  sigaltstack(&(stack_t){.ss_sp = stack, .ss_size = sizeof stack}, NULL);
-  struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESETHAND | SA_ONSTACK};
-  sigaction(SIGINT, &action, NULL);
-  sigaction(SIGTERM, &action, NULL);
 }
 
 // ---------------------------------- flags of a table ---------------------------------------------

@@ -41,9 +41,10 @@ int cli_is_same(const char *a, const char *b);
 // Print a JSON value as one line to standard output.
 void cli_print_json(const cJSON *value);
 
-// After cli_catch_signals(), the first SIGINT or SIGTERM is stored here; a second one kills the
-// program.
+// signals.c: cli_set_signals() for every command; cli_catch_signals() for those that run long: the
+// first SIGINT, SIGTERM or SIGHUP is then stored in cli_stop.
 extern volatile sig_atomic_t cli_stop;
+void cli_set_signals(void);
 void cli_catch_signals(void);
 
 // ---------------------------------- command lines ------------------------------------------------

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -95,16 +94,6 @@ static int help(int argc, char **argv) {
   return run_command(command, 2, words);
 }
 
-// Datasets are mapped into memory: if a file shrinks or its disk fails while bfm reads it, the kernel
-// raises SIGBUS.
-static void on_lost_file(int number) {
-  (void)number;
-  static const char text[] = "bfm: a file shrank, or its disk failed, while bfm was reading it\n";
-  ssize_t written = write(STDERR_FILENO, text, sizeof text - 1);
-  (void)written;
-  _exit(BFM_IO);
-}
-
 // fail if output could not be written, for example to a full disk
 static void flush_output(void) {
   errno = 0;
@@ -126,8 +115,7 @@ static void reserve_streams(void) {
 int main(int argc, char **argv) {
   reserve_streams();
   atexit(flush_output);
-  signal(SIGXFSZ, SIG_IGN);  // exceeding a file size limit is an error, not a crash
-  signal(SIGBUS, on_lost_file);
+  cli_set_signals();
 
   if (argc < 2) {
     print_help(stderr);
