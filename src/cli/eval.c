@@ -9,7 +9,7 @@
 #include "cli/prompt_args.h"
 #include "cli/eval_common.h"
 #include "collect/d4rl_scores.h"
-#include "rollout/policy.h"
+#include "rollout/evaluate.h"
 
 typedef struct {
   EvalCommon judge;
@@ -98,7 +98,7 @@ static int evaluate_policy(Evaluation *e, Policy *policy) {
   bfm_evaluation plan = eval_common_plan(&e->judge);
   Actor actor;
   TRY(policy_load(policy, (int)(plan.episodes * plan.task_count), options, &actor));
-  return evaluate(&actor, &plan, returns_of(e, j->now, 0));
+  return evaluate(&actor, &plan, returns_of(e, j->now, 0), NULL);
 }
 
 static int evaluate_model(Evaluation *e, const char *path) {

@@ -9,7 +9,7 @@
 #include "core/files.h"
 #include "core/progress.h"
 #include "prompt/prompt.h"
-#include "rollout/policy.h"
+#include "rollout/rollout.h"
 #include "view/film.h"
 
 typedef struct {
@@ -75,65 +75,45 @@ typedef struct {
   const Arguments *arguments;
   PromptArgs ask;
   const char *score;  // task or expression, or NULL
-  AgentActor model;   // one of the two acts
-  Policy policy;
+  AgentActor model;   // either the model acts …
+  Policy policy;      // … or the policy
   Actor actor;
   const World *world;
-  bfm_env *env;
+  float *z;         // NULL if a policy acts
+  double prompted;  // seconds to load the model and to compute z
+  Rollout rollout;
   bfm_env_sizes sizes;
-  float *z, *obs, *act;  // z: NULL where a policy acts
-  double prompted;       // seconds until there was a z
-  double *wide;          // an observation or an action
-  double *qpos;          // [steps + 1, nq]
-  double *rewards;       // [steps + 1] of the states
-  int64_t count;         // states so far
+  int64_t steps;    // planned
+  double *qpos;     // [steps + 1, nq]
+  double *rewards;  // [steps + 1] of the states
+  int64_t count;    // states so far
   Progress progress;
 } Episode;
 
-static int note_state(Episode *e) {
-  bfm_env_state(e->env, e->qpos + e->count * e->sizes.nq, NULL, NULL);
-  if (e->score) TRY(bfm_env_reward(e->env, e->score, e->rewards + e->count));
-  e->count++;
-  return BFM_OK;
-}
-
-static int episode_new(Episode *e, int64_t steps) {
-  int64_t obs = e->sizes.obs_dim, act = e->sizes.act_dim;
-  e->obs = calloc(obs, sizeof *e->obs);
-  e->act = calloc(act, sizeof *e->act);
-  e->wide = calloc(obs + act, sizeof *e->wide);
-  e->qpos = calloc(steps + 1, e->sizes.nq * sizeof *e->qpos);
-  e->rewards = calloc(steps + 1, sizeof *e->rewards);
-  if (e->obs && e->act && e->wide && e->qpos && e->rewards) return BFM_OK;
-  return bfm_fail(BFM_NO_MEMORY, "no memory for %ld steps", (long)steps);
-}
-
-static int simulate(Episode *e, int64_t steps) {
-  const PlayOptions *o = &e->arguments->options;
-  uint8_t ended = 0;
-  TRY(note_state(e));
-  for (int64_t step = 0; step < steps && !(ended & ~BFM_END_TIME_LIMIT); step++) {
-    if (cli_stop) {
-      return bfm_fail(BFM_INTERRUPTED, "stopped at step %ld of %ld", (long)step, (long)steps);
-    }
-    bfm_env_obs(e->env, e->wide);
-    for (int i = 0; i < e->sizes.obs_dim; i++) e->obs[i] = (float)e->wide[i];
-    TRY(e->actor.act(e->actor.actor, 0, 1, e->obs, e->z, (uint64_t)o->seed, (uint64_t)step,
-                     e->act));
-    for (int i = 0; i < e->sizes.act_dim; i++) e->wide[i] = e->act[i];
-    TRY(bfm_env_step(e->env, e->wide));
-    bfm_env_end_reasons(e->env, &ended);
-    if (!(ended & BFM_END_DIVERGED)) TRY(note_state(e));
-    progress_update(&e->progress, step + 1, NULL);
+// note a state and its reward; a step that diverged has no state
+static int observe(void *context, const Rollout *rollout) {
+  Episode *e = context;
+  if (!(*rollout->ended & BFM_END_DIVERGED)) {
+    bfm_env_state(rollout->env, e->qpos + e->count * e->sizes.nq, NULL, NULL);
+    e->rewards[e->count++] = *rollout->rewards;
   }
-  return BFM_OK;
+  progress_update(&e->progress, rollout->step, NULL);
+  if (!cli_stop) return BFM_OK;
+  return bfm_fail(BFM_INTERRUPTED, "stopped at step %ld of %ld", (long)rollout->step,
+                  (long)e->steps);
 }
 
-// the first state is where the episode begins: it earns nothing
-static double return_of(const Episode *e) {
-  double sum = 0;
-  for (int64_t i = 1; i < e->count; i++) sum += e->rewards[i];
-  return sum;
+static int episode_new(Episode *e) {
+  const PlayOptions *o = &e->arguments->options;
+  bfm_evaluation plan = {.tasks = &e->score, .task_count = e->score != NULL, .z = e->z,
+                         .episodes = 1, .seed = (uint64_t)o->seed, .threads = 1};
+  TRY(rollout_new(&e->rollout, &e->actor, &plan));
+  bfm_env_get_sizes(e->rollout.env, &e->sizes);
+  e->steps = o->steps ? o->steps : e->sizes.episode_steps;
+  e->qpos = calloc(e->steps + 1, e->sizes.nq * sizeof *e->qpos);
+  e->rewards = calloc(e->steps + 1, sizeof *e->rewards);
+  if (e->qpos && e->rewards) return BFM_OK;
+  return bfm_fail(BFM_NO_MEMORY, "no memory for %ld steps", (long)e->steps);
 }
 
 // ---------------------------------- the film -----------------------------------------------------
@@ -162,7 +142,7 @@ static Film film_of(Episode *e, int64_t count, const char *title) {
 static int draw(Episode *e) {
   const Arguments *a = e->arguments;
   char title[256] = "";
-  if (e->score) snprintf(title, sizeof title, "%.200s: return %.1f", e->score, return_of(e));
+  if (e->score) snprintf(title, sizeof title, "%.200s: return %.1f", e->score, *e->rollout.returns);
   Film film = film_of(e, e->count, title);
   int pictures = strip_of(a);
   progress_start(&e->progress, "draw", "pictures", 0, 1, a->quiet);
@@ -177,7 +157,8 @@ static void print_end(const Episode *e, const char *said) {
   printf("%-8s%s\n", name, text);
   if (*said) printf("%-8s%s\n", "", said);
   if (e->z) printf("%-8sz after %.2f s\n", "", e->prompted);
-  if (e->score) printf("%-8s%.1f in %ld steps\n", "return", return_of(e), (long)e->count - 1);
+  if (e->score)
+    printf("%-8s%.1f in %ld steps\n", "return", *e->rollout.returns, (long)e->count - 1);
   printf("%-8s%s, %.1f s of %s\n", "drawn", e->arguments->path,
          (double)(e->count - 1) * e->sizes.control_dt, e->actor.env);
 }
@@ -227,14 +208,13 @@ static int play(Episode *e) {
   TRY((found ? open_policy : open_model)(e, options, said, sizeof said));
   e->score = a->score ? a->score : e->ask.reward ? e->ask.reward : e->ask.task;
 
-  TRY(bfm_env_new(&e->env, e->actor.env, 1, (uint64_t)o->seed, 1));
-  bfm_env_get_sizes(e->env, &e->sizes);
-  int64_t steps = o->steps ? o->steps : e->sizes.episode_steps;
-  Film film = film_of(e, steps + 1, "");
-  TRY(film_check(&film, strip_of(a)));  // what cannot be drawn is told before the episode
-  TRY(episode_new(e, steps));
-  progress_start(&e->progress, "play", "steps", 0, steps, a->quiet);
-  int status = simulate(e, steps);
+  TRY(episode_new(e));
+  Film film = film_of(e, e->steps + 1, "");
+  TRY(film_check(&film,
+                 strip_of(a)));  // a size that cannot be drawn is an error before the episode
+  progress_start(&e->progress, "play", "steps", 0, e->steps, a->quiet);
+  int status = observe(e, &e->rollout);
+  if (!status) status = rollout_run(&e->rollout, 1, e->steps, observe, e);
   progress_end(&e->progress);
   TRY(status);
   TRY(draw(e));
@@ -256,11 +236,8 @@ static int run(const Arguments *a) {
   bfm_agent_free(e.model.agent);
   policy_free(&e.policy);
   world_release(e.world);
-  bfm_env_free(e.env);
+  rollout_free(&e.rollout);
   free(e.z);
-  free(e.obs);
-  free(e.act);
-  free(e.wide);
   free(e.qpos);
   free(e.rewards);
   return status;

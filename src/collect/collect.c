@@ -188,7 +188,6 @@ void collection_close(Collection *c) {
   episodes_free(c->waiting);
   moment_free(&c->moment);
   bfm_env_free(c->env);
-  stage_free(c->stage);
   if (c->log) fclose(c->log);
   free(c);
 }

@@ -10,7 +10,6 @@
 #include "collect/collect.h"
 #include "collect/crew.h"
 #include "collect/episodes.h"
-#include "collect/stage.h"
 #include "core/folder.h"
 #include "data/writer.h"
 
@@ -36,7 +35,6 @@ struct Collection {
 
   Folder folder;  // of the log
   FILE *log;
-  Stage *stage;              // where learners are evaluated
   double returns[CREW_MAX];  // of the last evaluation, if there was one
   int evaluated;
   double nearest;    // return of the D4RL policy that is kept; infinite: none is kept yet

@@ -364,6 +364,15 @@ int crew_act(Crew *c, const double *obs, int explore, int64_t at, double *action
   return BFM_OK;
 }
 
+int crew_check_rewards(const Crew *c, const double *rewards, int count) {
+  for (int i = 0; i < count; i++) {
+    if (isfinite((float)rewards[i])) continue;
+    return bfm_fail(BFM_DIVERGED, "the reward of \"%s\" is %g, which a float32 cannot hold",
+                    c->tasks[i / (count / c->agents)], rewards[i]);
+  }
+  return BFM_OK;
+}
+
 int crew_rewards(const Crew *c, bfm_env *env, double *rewards) {
   const char *tasks[CREW_MAX];
   for (int t = 0; t < c->agents; t++) tasks[t] = c->tasks[t];
@@ -371,12 +380,7 @@ int crew_rewards(const Crew *c, bfm_env *env, double *rewards) {
   TRY(bfm_env_group_rewards(env, tasks, c->agents, rewards));
   bfm_env_sizes sizes = {.size = sizeof sizes};
   bfm_env_get_sizes(env, &sizes);
-  for (int i = 0; i < sizes.count; i++) {
-    if (isfinite((float)rewards[i])) continue;
-    return bfm_fail(BFM_DIVERGED, "the reward of \"%s\" is %g, which a float32 cannot hold",
-                    tasks[i / (sizes.count / c->agents)], rewards[i]);
-  }
-  return BFM_OK;
+  return crew_check_rewards(c, rewards, sizes.count);
 }
 
 int crew_simulate(Crew *c, bfm_env *env, const double *actions, double *rewards) {

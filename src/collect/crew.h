@@ -61,6 +61,9 @@ int crew_act(Crew *crew, const double *obs, int explore, int64_t at, double *act
 // they are
 int crew_rewards(const Crew *crew, bfm_env *env, double *rewards);
 
+// BFM_DIVERGED if a float32 cannot hold one of the rewards of [T, count / T] environments
+int crew_check_rewards(const Crew *crew, const double *rewards, int count);
+
 // one control step of the crew's environments, and its rewards
 int crew_simulate(Crew *crew, bfm_env *env, const double *actions, double *rewards);
 

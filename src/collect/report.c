@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "collect/collection.h"
+#include "collect/stage.h"
 #include "core/progress.h"
 
 #define EVALUATIONS 20      // of a run by default, but
@@ -18,8 +19,7 @@
 
 static int evaluate(Collection *c) {
   if (!*c->crew.tasks[0]) return BFM_OK;
-  if (!c->stage) TRY(stage_new(&c->stage, &c->crew, c->options.eval_episodes));
-  TRY(stage_evaluate(c->stage, &c->crew, c->at, c->plan.stop, c->returns));
+  TRY(stage_evaluate(&c->crew, c->options.eval_episodes, c->at, c->plan.stop, c->returns));
   c->evaluated |= !collection_stopped(c);
   return BFM_OK;
 }

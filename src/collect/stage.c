@@ -1,85 +1,77 @@
-// Where learners are evaluated. They see the stage's K environments as the first of their E.
+// The evaluation of learners is a rollout of K episodes for each of T tasks, in which task t is
+// acted on by learner t. The learners' networks take [T, E] rows, of which the first K are used.
 
 #include "collect/stage.h"
 
 #include <stdlib.h>
-#include <string.h>
+
+#include "core/progress.h"
+#include "rollout/rollout.h"
 
 #define STAGE_SEED 0x5EED
 
-struct Stage {
-  bfm_env *env;
-  int agents, K;
-  double *obs, *actions, *rewards;  // [T, K, ·]
-  uint8_t *ended, *over;            // [T, K]
-  double *seen, *acted;             // [T, E, ·]
-};
+typedef struct {
+  Crew *crew;
+  int64_t K, at;
+  const volatile sig_atomic_t *stop;
+  double *obs, *actions;  // [T, E, ·]
+  double acted;           // when the learners had acted last
+  double sums[CREW_MAX];  // of the rewards
+} Learners;
 
-int stage_new(Stage **out, const Crew *crew, int64_t episodes) {
-  Stage *s = *out = calloc(1, sizeof *s);
-  if (!s) return bfm_fail(BFM_NO_MEMORY, "no memory for evaluations");
-  size_t n = (size_t)crew->sizes.count, o = crew->sizes.obs_dim, a = crew->sizes.act_dim;
-  s->agents = crew->agents;
-  s->K = (int)(episodes < crew->envs ? episodes : crew->envs);
-  size_t rows = (size_t)s->agents * s->K;
-  s->obs = calloc(rows * o, sizeof *s->obs);
-  s->actions = calloc(rows * a, sizeof *s->actions);
-  s->rewards = calloc(rows, sizeof *s->rewards);
-  s->ended = calloc(rows, sizeof *s->ended);
-  s->over = calloc(rows, sizeof *s->over);
-  s->seen = calloc(n * o, sizeof *s->seen);
-  s->acted = calloc(n * a, sizeof *s->acted);
-  if (!s->obs || !s->actions || !s->rewards || !s->ended || !s->over || !s->seen || !s->acted) {
-    return bfm_fail(BFM_NO_MEMORY, "no memory for evaluations");
+static int act(void *context, int replica, int64_t rows, const float *obs, const float *z,
+               uint64_t seed, uint64_t step, float *out) {
+  Learners *l = context;
+  (void)replica, (void)z, (void)seed, (void)step;
+  int64_t E = l->crew->envs, o = l->crew->sizes.obs_dim, a = l->crew->sizes.act_dim;
+  for (int64_t i = 0; i < rows; i++) {
+    double *to = l->obs + (i / l->K * E + i % l->K) * o;
+    for (int64_t k = 0; k < o; k++) to[k] = obs[i * o + k];
   }
-  return bfm_env_new(&s->env, crew->env_name, (int)rows, STAGE_SEED, (int)crew->options->threads);
-}
-
-void stage_free(Stage *s) {
-  if (!s) return;
-  bfm_env_free(s->env);
-  free(s->obs);
-  free(s->actions);
-  free(s->rewards);
-  free(s->ended);
-  free(s->over);
-  free(s->seen);
-  free(s->acted);
-  free(s);
-}
-
-static int act(Stage *s, Crew *crew, int64_t at) {
-  int64_t K = s->K, E = crew->envs, o = crew->sizes.obs_dim, a = crew->sizes.act_dim;
-  bfm_env_obs(s->env, s->obs);
-  for (int t = 0; t < s->agents; t++) {
-    memcpy(s->seen + t * E * o, s->obs + t * K * o, K * o * sizeof *s->seen);
+  TRY(crew_act(l->crew, l->obs, 0, l->at, l->actions));
+  for (int64_t i = 0; i < rows; i++) {
+    const double *from = l->actions + (i / l->K * E + i % l->K) * a;
+    for (int64_t k = 0; k < a; k++) out[i * a + k] = (float)from[k];
   }
-  TRY(crew_act(crew, s->seen, 0, at, s->acted));
-  for (int t = 0; t < s->agents; t++) {
-    memcpy(s->actions + t * K * a, s->acted + t * E * a, K * a * sizeof *s->acted);
-  }
+  l->acted = seconds_now();
   return BFM_OK;
 }
 
-int stage_evaluate(Stage *s, Crew *crew, int64_t at, const volatile sig_atomic_t *stop,
+static int observe(void *context, const Rollout *rollout) {
+  Learners *l = context;
+  l->crew->busy += seconds_now() - l->acted;
+  TRY(crew_check_rewards(l->crew, rollout->rewards, (int)rollout->rows));
+  for (int64_t i = 0; i < rollout->rows; i++) {
+    if (!rollout->past[i]) l->sums[i / l->K] += rollout->rewards[i];
+  }
+  return l->stop && *l->stop ? bfm_fail(BFM_INTERRUPTED, "stopped in an evaluation") : BFM_OK;
+}
+
+static int run(Learners *l) {
+  const Crew *c = l->crew;
+  const char *tasks[CREW_MAX];
+  for (int t = 0; t < c->agents; t++) tasks[t] = c->tasks[t];
+  Actor actor = {.act = act, .actor = l, .env = c->env_name, .obs_dim = c->sizes.obs_dim,
+                 .act_dim = c->sizes.act_dim, .replicas = 1};
+  bfm_evaluation plan = {.tasks = tasks, .task_count = c->agents, .episodes = l->K,
+                         .seed = STAGE_SEED, .threads = (int)c->options->threads};
+  Rollout rollout;
+  int status = rollout_new(&rollout, &actor, &plan);
+  if (!status) status = rollout_run(&rollout, 1, c->sizes.episode_steps, observe, l);
+  rollout_free(&rollout);
+  return status;
+}
+
+int stage_evaluate(Crew *crew, int64_t episodes, int64_t at, const volatile sig_atomic_t *stop,
                    double *returns) {
-  int rows = s->agents * s->K;
-  double sums[CREW_MAX] = {0};
-  bfm_env_seed(s->env, STAGE_SEED);
-  TRY(bfm_env_reset(s->env, NULL));
-  memset(s->over, 0, rows * sizeof *s->over);
-  for (int left = rows; left;) {
-    if (stop && *stop) return BFM_OK;
-    TRY(act(s, crew, at));
-    TRY(crew_simulate(crew, s->env, s->actions, s->rewards));
-    bfm_env_end_reasons(s->env, s->ended);
-    for (int i = 0; i < rows; i++) {
-      if (s->over[i]) continue;
-      sums[i / s->K] += s->rewards[i];
-      s->over[i] = s->ended[i] != 0;
-      left -= s->over[i];
-    }
-  }
-  for (int t = 0; t < s->agents; t++) returns[t] = sums[t] / s->K;
-  return BFM_OK;
+  size_t n = (size_t)crew->sizes.count;
+  Learners l = {.crew = crew, .K = episodes < crew->envs ? episodes : crew->envs, .at = at,
+                .stop = stop};
+  l.obs = calloc(n * crew->sizes.obs_dim, sizeof *l.obs);
+  l.actions = calloc(n * crew->sizes.act_dim, sizeof *l.actions);
+  int status = l.obs && l.actions ? run(&l) : bfm_fail(BFM_NO_MEMORY, "no memory for evaluations");
+  for (int t = 0; t < crew->agents && !status; t++) returns[t] = l.sums[t] / (double)l.K;
+  free(l.obs);
+  free(l.actions);
+  return status == BFM_INTERRUPTED ? BFM_OK : status;
 }

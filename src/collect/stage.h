@@ -1,4 +1,4 @@
-// Where learners are evaluated: a few episodes of each, side by side, without noise and always from
+// The evaluation of learners: a few episodes of each, side by side, without noise and always from
 // the same initial states.
 
 #ifndef BFM_COLLECT_STAGE_H
@@ -8,14 +8,10 @@
 
 #include "collect/crew.h"
 
-typedef struct Stage Stage;
-
-// episodes K of each agent, at most as many as it has environments
-int stage_new(Stage **stage, const Crew *crew, int64_t episodes);
-void stage_free(Stage *stage);
-
-// mean returns [T]; told to stop (stop may be NULL) they stay what they were
-int stage_evaluate(Stage *stage, Crew *crew, int64_t at, const volatile sig_atomic_t *stop,
+// Write each learner's mean return [T] over so many episodes, at most as many as it has
+// environments. `at` is the control step of the collection. If *stop becomes nonzero (stop may be
+// NULL), the returns stay as they are.
+int stage_evaluate(Crew *crew, int64_t episodes, int64_t at, const volatile sig_atomic_t *stop,
                    double *returns);
 
 #endif

@@ -1,5 +1,6 @@
-// Evaluation with an actor of our own: halves that take turns give what one batch gives, rows are
-// those of their task and replica, stops and errors come through.
+// Rollouts and evaluation with actors of this test: two halves that take turns give the same bits as
+// one batch, each row belongs to its task and replica, steps by hand equal an evaluation, observers
+// see every step, and stops and errors reach the caller.
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,6 +12,7 @@
 
 #include "core/status.h"
 #include "rollout/evaluate.h"
+#include "rollout/rollout.h"
 
 enum {
   TASKS = 3,
@@ -57,8 +59,8 @@ static void test_halves_are_the_whole(void **state) {
   bfm_evaluation plan = plan_of();
   double whole[COUNT], halves[COUNT];
   Actor alone = actor_of(0), overlapped = actor_of(1);
-  assert_int_equal(evaluate(&alone, &plan, whole), BFM_OK);
-  assert_int_equal(evaluate(&overlapped, &plan, halves), BFM_OK);
+  assert_int_equal(evaluate(&alone, &plan, whole, NULL), BFM_OK);
+  assert_int_equal(evaluate(&overlapped, &plan, halves, NULL), BFM_OK);
   assert_memory_equal(whole, halves, sizeof whole);
 }
 
@@ -80,10 +82,8 @@ static void test_bias(void **state) {
   static double whole[COUNT][STEPS], halves[COUNT][STEPS];
   Actor alone = actor_of(0), overlapped = actor_of(1);
   alone.predict = overlapped.predict = expect;
-  alone.bias = *whole;
-  overlapped.bias = *halves;
-  assert_int_equal(evaluate(&alone, &plan, returns), BFM_OK);
-  assert_int_equal(evaluate(&overlapped, &plan, returns), BFM_OK);
+  assert_int_equal(evaluate(&alone, &plan, returns, *whole), BFM_OK);
+  assert_int_equal(evaluate(&overlapped, &plan, returns, *halves), BFM_OK);
   assert_memory_equal(whole, halves, sizeof whole);
   for (int i = 0; i < COUNT; i++) {
     int easy = i / EPISODES % TASKS == 2;  // the others predict the state that earns
@@ -98,13 +98,13 @@ static void test_rows_are_of_their_task_and_replica(void **state) {
   double all[COUNT], alone[REPLICAS * EPISODES];
   float own[REPLICAS * D];
   Actor actor = actor_of(0);
-  assert_int_equal(evaluate(&actor, &plan, all), BFM_OK);
+  assert_int_equal(evaluate(&actor, &plan, all, NULL), BFM_OK);
   for (int t = 0; t < TASKS; t++) {
     for (int r = 0; r < REPLICAS; r++) memcpy(own + r * D, z + (r * TASKS + t) * D, D * sizeof *z);
     one.tasks = tasks + t;
     one.task_count = 1;
     one.z = own;
-    assert_int_equal(evaluate(&actor, &one, alone), BFM_OK);
+    assert_int_equal(evaluate(&actor, &one, alone, NULL), BFM_OK);
     for (int r = 0; r < REPLICAS; r++) {
       assert_memory_equal(alone + r * EPISODES, all + (r * TASKS + t) * EPISODES,
                           EPISODES * sizeof *all);
@@ -128,16 +128,16 @@ static void test_stops_and_errors(void **state) {
     Actor actor = actor_of(overlap);
     plan.each = stop_at_seven;
     plan.context = &last;
-    assert_int_equal(evaluate(&actor, &plan, returns), BFM_INTERRUPTED);
+    assert_int_equal(evaluate(&actor, &plan, returns, NULL), BFM_INTERRUPTED);
     assert_int_equal(last, 7);
 
     plan = plan_of();
     actor.actor = &fail_at;
-    assert_int_equal(evaluate(&actor, &plan, returns), BFM_DIVERGED);
+    assert_int_equal(evaluate(&actor, &plan, returns, NULL), BFM_DIVERGED);
     assert_string_equal(bfm_error(), "no action at step 4");
 
     plan.tasks = (const char *const[]){"x", "y +", "easy"};
-    assert_int_equal(evaluate(&actor, &plan, returns), BFM_BAD_ARGUMENT);
+    assert_int_equal(evaluate(&actor, &plan, returns, NULL), BFM_BAD_ARGUMENT);
   }
 }
 
@@ -149,6 +149,140 @@ static void test_random_actions(void **state) {
   assert_int_equal(evaluate_random("point_mass", &plan, again), BFM_OK);
   assert_memory_equal(first, again, sizeof first);
   assert_int_equal(evaluate_random("point_mess", &plan, first), BFM_BAD_ARGUMENT);
+}
+
+// ---------------------------------- rollouts -----------------------------------------------------
+
+// one replica, one task: a rollout's own initial states are then those of an evaluation
+static Actor single(void) {
+  Actor actor = actor_of(0);
+  actor.replicas = 1;
+  return actor;
+}
+
+static void test_steps_by_hand_are_an_evaluation(void **state) {
+  (void)state;
+  bfm_evaluation plan = plan_of();
+  double returns[EPISODES];
+  Actor actor = single();
+  Rollout rollout;
+  plan.task_count = 1;
+  assert_int_equal(evaluate(&actor, &plan, returns, NULL), BFM_OK);
+  assert_int_equal(rollout_new(&rollout, &actor, &plan), BFM_OK);
+  assert_int_equal(rollout.rows, EPISODES);
+  for (int i = 0; i < STEPS; i++) {
+    assert_int_equal(rollout.step, i);
+    assert_int_equal(rollout_step(&rollout), BFM_OK);
+  }
+  assert_memory_equal(rollout.returns, returns, sizeof returns);
+
+  // the same episodes again
+  bfm_env_seed(rollout.env, plan.seed);
+  assert_int_equal(bfm_env_reset(rollout.env, NULL), BFM_OK);
+  assert_int_equal(rollout_begin(&rollout), BFM_OK);
+  assert_int_equal(rollout.step, 0);
+  for (int i = 0; i < STEPS; i++) assert_int_equal(rollout_step(&rollout), BFM_OK);
+  assert_memory_equal(rollout.returns, returns, sizeof returns);
+  rollout_free(&rollout);
+}
+
+typedef struct {
+  int64_t calls, stop_at;
+  double sums[COUNT];
+} Seen;
+
+static int see(void *context, const Rollout *rollout) {
+  Seen *seen = context;
+  for (int64_t i = 0; i < rollout->rows; i++) {
+    seen->sums[i] += rollout_earned(rollout, i) ? rollout->rewards[i] : 0;
+  }
+  seen->calls++;
+  return rollout->step == seen->stop_at ? bfm_fail(BFM_INTERRUPTED, "seen enough") : BFM_OK;
+}
+
+static void test_an_observer_sees_every_step(void **state) {
+  (void)state;
+  bfm_evaluation plan = plan_of();
+  Actor actor = actor_of(0);
+  Rollout rollout;
+  Seen seen = {.stop_at = -1};
+  assert_int_equal(rollout_new(&rollout, &actor, &plan), BFM_OK);
+  assert_int_equal(rollout_run(&rollout, 1, STEPS, see, &seen), BFM_OK);
+  assert_int_equal(seen.calls, STEPS);
+  assert_memory_equal(seen.sums, rollout.returns, sizeof seen.sums);
+
+  // a stopped loop goes on from where it was
+  seen = (Seen){.stop_at = STEPS + 3};
+  assert_int_equal(rollout_run(&rollout, 1, STEPS, see, &seen), BFM_INTERRUPTED);
+  assert_int_equal(seen.calls, 3);
+  assert_string_equal(bfm_error(), "seen enough");
+  assert_int_equal(rollout_step(&rollout), BFM_OK);
+  assert_int_equal(rollout.step, STEPS + 4);
+  rollout_free(&rollout);
+}
+
+static void test_z_changes_between_steps(void **state) {
+  (void)state;
+  bfm_evaluation plan = plan_of();
+  Actor actor = single();
+  Rollout rollout;
+  plan.task_count = 0;  // no rewards
+  plan.episodes = 1;
+  assert_int_equal(rollout_new(&rollout, &actor, &plan), BFM_OK);
+  assert_int_equal(rollout.rows, 1);
+  for (int i = 0; i < 2; i++) {
+    rollout.z[0] = i ? -1 : 1;
+    assert_int_equal(rollout_step(&rollout), BFM_OK);
+    assert_true(i ? rollout.act[0] < -0.8 : rollout.act[0] > 0.8);
+  }
+  assert_true(rollout.returns[0] == 0 && rollout.rewards[0] == 0);
+  rollout_free(&rollout);
+}
+
+// a hopper without torques falls: episodes end at different times, and the loop with the last one
+static int rest(void *context, int replica, int64_t rows, const float *obs, const float *z,
+                uint64_t seed, uint64_t step, float *act) {
+  (void)context, (void)replica, (void)obs, (void)z, (void)seed, (void)step;
+  memset(act, 0, rows * 3 * sizeof *act);
+  return BFM_OK;
+}
+
+static int expect_nothing(void *context, int replica, int64_t rows, const float *obs,
+                          const float *z, float *rewards) {
+  (void)context, (void)replica, (void)obs, (void)z;
+  memset(rewards, 0, rows * sizeof *rewards);
+  return BFM_OK;
+}
+
+static void test_episodes_that_end(void **state) {
+  (void)state;
+  Actor actor = {.act = rest, .predict = expect_nothing, .env = "hopper", .obs_dim = 11,
+                 .act_dim = 3, .replicas = 1};
+  bfm_evaluation plan = {.tasks = (const char *const[]){"run"},
+                         .task_count = 1, .episodes = EPISODES, .steps = 900, .threads = 2};
+  Rollout rollout;
+  Seen seen = {.stop_at = -1};
+  assert_int_equal(rollout_new(&rollout, &actor, &plan), BFM_OK);
+  assert_int_equal(rollout_run(&rollout, 1, plan.steps, see, &seen), BFM_OK);
+  assert_in_range(seen.calls, 10, plan.steps - 1);
+  assert_memory_equal(seen.sums, rollout.returns, EPISODES * sizeof *seen.sums);
+  for (int k = 0; k < 5; k++) assert_int_equal(rollout_step(&rollout), BFM_OK);
+  assert_memory_equal(seen.sums, rollout.returns, EPISODES * sizeof *seen.sums);
+
+  // the bias has a value at every step, also after the last episode
+  double returns[EPISODES];
+  static double bias[EPISODES][900];
+  for (int overlap = 0; overlap < 2; overlap++) {
+    memset(bias, 0x7f, sizeof bias);
+    actor.overlap = overlap;
+    assert_int_equal(evaluate(&actor, &plan, returns, *bias), BFM_OK);
+    assert_memory_equal(returns, rollout.returns, sizeof returns);
+    for (int e = 0; e < EPISODES; e++) {
+      assert_true(bias[e][9] < bias[e][899]);
+      for (int64_t i = seen.calls; i < 900; i++) assert_true(bias[e][i] == returns[e]);
+    }
+  }
+  rollout_free(&rollout);
 }
 
 static void test_mean_and_std(void **state) {
@@ -166,6 +300,10 @@ int main(void) {
       cmocka_unit_test(test_rows_are_of_their_task_and_replica),
       cmocka_unit_test(test_stops_and_errors),
       cmocka_unit_test(test_random_actions),
+      cmocka_unit_test(test_steps_by_hand_are_an_evaluation),
+      cmocka_unit_test(test_an_observer_sees_every_step),
+      cmocka_unit_test(test_z_changes_between_steps),
+      cmocka_unit_test(test_episodes_that_end),
       cmocka_unit_test(test_mean_and_std),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
