@@ -1,4 +1,5 @@
-// What bfm eval and bfm bias share.
+// What bfm eval and bfm bias share. All models of one command must be of the same domain, and are
+// evaluated on the same tasks.
 
 #include "cli/eval_common.h"
 
@@ -13,10 +14,11 @@
 
 static const struct argp_option own_options[] = {
     {"tasks", 't', "LIST", 0,
-     "all (default), in (those of the datasets), new, names and expressions, with commas between",
+     "tasks, separated by commas: all (default), in (the tasks of the datasets), new, names, "
+     "expressions",
      0},
-    {"json", 'j', NULL, 0, "print a JSON object for each model and task, one a line", 0},
-    {"quiet", 'q', NULL, 0, "no progress line", 0},
+    {"json", 'j', NULL, 0, "print a JSON object per line, for each model and task", 0},
+    {"quiet", 'q', NULL, 0, "show no progress", 0},
     {0},
 };
 
@@ -28,7 +30,7 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
     case 'q': j->quiet = 1; return 0;
     case ARGP_KEY_ARG: j->models[j->model_count++] = arg; return 0;
     case ARGP_KEY_NO_ARGS:
-      argp_error(state, "name a model: %s model.safetensors", state->name);
+      argp_error(state, "name a model: %s models/walker.safetensors", state->name);
       return 0;
     default: return ARGP_ERR_UNKNOWN;
   }
@@ -38,14 +40,16 @@ static const struct argp own_argp = {own_options, parse, NULL, NULL, NULL, NULL,
 
 int eval_common_new(EvalCommon *j, int argc, const char *episodes) {
   static Option rows[] = {
-      {"episodes", OPTION_INT, AT(episodes), "", 1, 100000, NULL, "of each task, side by side"},
+      {"episodes", OPTION_INT, AT(episodes), "", 1, 100000, NULL, "episodes of each task"},
       {"steps", OPTION_INT, AT(steps), "0", 0, 1e6, NULL,
-       "control steps of an episode; 0: the domain's, 1000 for most"},
+       "control steps of an episode; 0: as the domain defines, 1000 in most"},
       {"es", OPTION_INT, AT(es), "0", 0, 4096, NULL,
-       "evaluation-based sampling: the best of so many actions by F·z; 0: the policy's mean"},
-      {"seed", OPTION_INT, AT(seed), "0", 0, 9e15, NULL, "of initial states and sampled actions"},
+       "evaluation-based sampling: act by the best of so many sampled actions; 0: by the "
+       "policy's mean"},
+      {"seed", OPTION_INT, AT(seed), "0", 0, 9e15, NULL,
+       "seed of the initial states and of sampled actions"},
       {"device", OPTION_TEXT, AT(device), "auto", 0, 0, NULL, "auto, cpu, cuda or cuda:n"},
-      {"threads", OPTION_INT, AT(threads), "0", 0, 1024, NULL, "CPU threads; 0: one a core"},
+      {"threads", OPTION_INT, AT(threads), "0", 0, 1024, NULL, "CPU threads; 0: one per core"},
       {.name = NULL},
   };
   rows[0].fallback = episodes;
@@ -67,7 +71,7 @@ void eval_common_free(EvalCommon *j) {
   free(j->models);
 }
 
-// models that no tasks were named for are compared on those of the first
+// without --tasks, models must agree on their tasks, which are those of the first model
 static int check_tasks(const EvalCommon *j, const char *list) {
   TaskList own;
   TRY(tasklist_parse(&own, j->env, list));
@@ -75,15 +79,18 @@ static int check_tasks(const EvalCommon *j, const char *list) {
   for (int t = 0; t < own.count && same; t++) same = !strcmp(own.text[t], j->tasks.text[t]);
   tasklist_free(&own);
   if (same) return BFM_OK;
-  return bfm_fail(BFM_BAD_ARGUMENT, "%s and %s are not for the same tasks: name some, --tasks all",
-                  j->models[0], j->models[j->now]);
+  return bfm_fail(
+      BFM_BAD_ARGUMENT,
+      "%s and %s are not for the same tasks: choose tasks for both, such as --tasks all",
+      j->models[0], j->models[j->now]);
 }
 
 int eval_common_take_env(EvalCommon *j, const char *env, const char *list) {
   const char *path = j->models[j->now];
   if (!*env) return bfm_fail(BFM_BAD_ARGUMENT, "%s " PROMPT_NO_ENV, path);
   if (j->now && strcmp(j->env, env)) {
-    return bfm_fail(BFM_BAD_ARGUMENT, "%s is of %s and %s of %s: one domain at a time",
+    return bfm_fail(BFM_BAD_ARGUMENT,
+                    "%s is a model of %s, but %s is of %s: evaluate one domain at a time",
                     j->models[0], j->env, path, env);
   }
   if (j->now) return j->list ? BFM_OK : check_tasks(j, list);
@@ -98,13 +105,14 @@ int eval_common_load(EvalCommon *j, bfm_agent **agent) {
   TRY(bfm_agent_load(agent, path, options));
   int status = eval_common_take_env(j, bfm_agent_env(*agent), "all");
   if (!status && bfm_agent_replicas(*agent) > 1) {
-    status = bfm_fail(BFM_BAD_ARGUMENT, "%s is the state of a run: name its models", path);
+    status = bfm_fail(BFM_BAD_ARGUMENT,
+                      "%s is the training state of a run: name its models instead", path);
   }
   if (status) bfm_agent_free(*agent);
   return status;
 }
 
-// the progress line is that of all models
+// one progress line counts the steps of all models
 static int each_step(void *context, int64_t done, int64_t total) {
   EvalCommon *j = context;
   char note[64];

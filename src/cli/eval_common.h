@@ -1,5 +1,5 @@
-// What bfm eval and bfm bias share: models of one domain that act one after the other in whole
-// episodes of tasks, the flags that say how, and the column of tasks in their tables.
+// What bfm eval and bfm bias share: models of one domain act one after the other in whole episodes
+// of tasks. Here are the options for this, and the column of tasks in printed tables.
 
 #ifndef BFM_CLI_EVAL_COMMON_H
 #define BFM_CLI_EVAL_COMMON_H
@@ -18,33 +18,34 @@ typedef struct {
   struct argp_child parsers[3];  // children of a subcommand's own parser
   const char **models;           // their files
   int model_count;
-  const char *list;  // of tasks, as typed; NULL: none was
+  const char *list;  // the value of --tasks, or NULL
   int json, quiet;
 
-  char env[64];  // of all models, once the first is read
+  char env[64];  // the models' domain, known once the first model is read
   TaskList tasks;
   Progress progress;
-  int now, count;  // whose turn it is, of so many
+  int now, count;  // the index of the present model; the number of models to evaluate
 } EvalCommon;
 
-// ready to parse --tasks, --json, --quiet, the models and the flags; so many episodes by default
+// set up the parsers of --tasks, --json, --quiet, the models and the flags; `episodes` is the default
+// of --episodes
 int eval_common_new(EvalCommon *judge, int argc, const char *episodes);
 void eval_common_free(EvalCommon *judge);
 
-// hand itself to its parsers: to be called with ARGP_KEY_INIT
+// pass `judge` to its parsers; call this at ARGP_KEY_INIT
 void eval_common_init(struct argp_state *state, EvalCommon *judge);
 
-// the model whose turn it is says its domain: the first one's is that of all, and of the tasks,
-// those of --tasks or else of this list
+// take the domain of the present model. The first model decides the domain of all models and the
+// tasks: those of --tasks, or else of `list`
 int eval_common_take_env(EvalCommon *judge, const char *env, const char *list);
 
-// read the agent whose turn it is; the first one chooses domain and tasks
+// read the present agent and take its domain
 int eval_common_load(EvalCommon *judge, bfm_agent **agent);
 
-// the episodes to act in
+// the plan of the evaluation, with the progress line in it
 bfm_evaluation eval_common_plan(EvalCommon *judge);
 
-// the width of a column of tasks; a longer name is cut there
+// the width of a column of tasks; longer names are cut
 #define TASK_WIDTH 48
 int task_width(const TaskList *tasks);
 void print_task(const char *task, int width);

@@ -1,5 +1,5 @@
-// bfm play: an episode of a model that is told what to do, or of a policy that knows it, as a film
-// or a strip of pictures.
+// bfm play: draw one episode of a prompted model, or of a policy of one task, as a film or a strip
+// of pictures. The episode is recorded first and drawn afterwards.
 
 #include <stdlib.h>
 
@@ -22,13 +22,17 @@ typedef struct {
 static const Option play_options[] = {
     {"steps", OPTION_INT, AT(steps), "0", 0, 1e6, NULL, "control steps; 0: a whole episode"},
     {"es", OPTION_INT, AT(es), "0", 0, 4096, NULL,
-     "evaluation-based sampling: the best of so many actions by F·z; 0: the policy's mean"},
-    {"seed", OPTION_INT, AT(seed), "0", 0, 9e15, NULL, "of the initial state and sampled actions"},
-    {"width", OPTION_INT, AT(width), "0", 0, 4096, NULL, "of a picture; 0: 480, in a strip 240"},
-    {"height", OPTION_INT, AT(height), "0", 0, 4096, NULL, "of a picture; 0: three quarters"},
-    {"pictures", OPTION_INT, AT(pictures), "8", 1, 512, NULL, "side by side in a strip"},
+     "evaluation-based sampling: act by the best of so many sampled actions; 0: by the "
+     "policy's mean"},
+    {"seed", OPTION_INT, AT(seed), "0", 0, 9e15, NULL,
+     "seed of the initial state and of sampled actions"},
+    {"width", OPTION_INT, AT(width), "0", 0, 4096, NULL,
+     "width of a picture in pixels; 0: 480, or 240 in a strip"},
+    {"height", OPTION_INT, AT(height), "0", 0, 4096, NULL,
+     "height of a picture in pixels; 0: three quarters of its width"},
+    {"pictures", OPTION_INT, AT(pictures), "8", 1, 512, NULL, "pictures side by side in a strip"},
     {"device", OPTION_TEXT, AT(device), "auto", 0, 0, NULL, "auto, cpu, cuda or cuda:n"},
-    {"threads", OPTION_INT, AT(threads), "0", 0, 1024, NULL, "CPU threads; 0: one a core"},
+    {"threads", OPTION_INT, AT(threads), "0", 0, 1024, NULL, "CPU threads; 0: one per core"},
     {.name = NULL},
 };
 
@@ -43,10 +47,10 @@ typedef struct {
 enum { KEY_SCORE = 0x900 };
 
 static const struct argp_option own_options[] = {
-    {"output", 'o', "FILE", 0, "film.mp4 or strip.png", 2},
-    {"score", KEY_SCORE, "EXPRESSION", 0, "the reward to draw below; default: what was asked for",
-     2},
-    {"quiet", 'q', NULL, 0, "print nothing but errors", 2},
+    {"output", 'o', "FILE", 0, "the film (.mp4) or strip of pictures (.png) to write", 2},
+    {"score", KEY_SCORE, "EXPRESSION", 0,
+     "draw this reward below the pictures (default: --reward or --task)", 2},
+    {"quiet", 'q', NULL, 0, "print errors only", 2},
     {0},
 };
 
@@ -61,10 +65,12 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
     case KEY_SCORE: a->score = arg; return 0;
     case 'q': a->quiet = 1; return 0;
     case ARGP_KEY_ARG:
-      if (a->model) argp_error(state, "one model at a time: %s or %s", a->model, arg);
+      if (a->model) argp_error(state, "name one model, not %s and %s", a->model, arg);
       a->model = arg;
       return 0;
-    case ARGP_KEY_NO_ARGS: argp_error(state, "name a model: bfm play model.safetensors"); return 0;
+    case ARGP_KEY_NO_ARGS:
+      argp_error(state, "name a model: bfm play models/walker.safetensors --task run -o run.mp4");
+      return 0;
     default: return ARGP_ERR_UNKNOWN;
   }
 }
@@ -125,7 +131,7 @@ static int each(void *context, int64_t done, int64_t total) {
   return cli_stop;
 }
 
-// how many pictures side by side, 0: a film
+// the number of pictures in a strip, 0 for a film
 static int strip_of(const Arguments *a) {
   return cli_has_suffix(a->path, ".png") ? (int)a->options.pictures : 0;
 }
@@ -151,11 +157,11 @@ static int draw(Episode *e) {
   return status;
 }
 
-static void print_end(const Episode *e, const char *said) {
+static void print_end(const Episode *e, const char *note) {
   const char *name = "policy", *text = e->arguments->model;
   prompt_args_given(&e->ask, &name, &text);
   printf("%-8s%s\n", name, text);
-  if (*said) printf("%-8s%s\n", "", said);
+  if (*note) printf("%-8s%s\n", "", note);
   if (e->z) printf("%-8sz after %.2f s\n", "", e->prompted);
   if (e->score)
     printf("%-8s%.1f in %ld steps\n", "return", *e->rollout.returns, (long)e->count - 1);
@@ -163,15 +169,15 @@ static void print_end(const Episode *e, const char *said) {
          (double)(e->count - 1) * e->sizes.control_dt, e->actor.env);
 }
 
-// ---------------------------------- who acts -----------------------------------------------------
+// ---------------------------------- the actor ----------------------------------------------------
 
-// what is asked of a policy is only measured
-static int open_policy(Episode *e, const char *options, char *said, size_t size) {
+// a policy acts for its own task; --task and --reward choose the reward that is drawn
+static int open_policy(Episode *e, const char *options, char *note, size_t size) {
   const PromptArgs *ask = &e->arguments->ask;
   if (e->arguments->options.es || ask->softmax > 0 || ask->goal || ask->demo || ask->z) {
     return bfm_fail(BFM_BAD_ARGUMENT,
-                    "%s is the policy of one task: it takes no --goal, --demo, --z, --softmax and "
-                    "--es",
+                    "%s is the policy of a single task: it takes no --goal, --demo, --z, --softmax "
+                    "or --es",
                     e->policy.path);
   }
   if (ask->reward || ask->task) {
@@ -181,17 +187,17 @@ static int open_policy(Episode *e, const char *options, char *said, size_t size)
   }
   TRY(policy_load(&e->policy, 1, options, &e->actor));
   TRY(world_acquire(&e->world, e->policy.world->domain));
-  if (*e->policy.task) snprintf(said, size, "by the policy of %s", e->policy.task);
+  if (*e->policy.task) snprintf(note, size, "by the policy of %s", e->policy.task);
   return BFM_OK;
 }
 
-static int open_model(Episode *e, const char *options, char *said, size_t size) {
+static int open_model(Episode *e, const char *options, char *note, size_t size) {
   double start = seconds_now();
   TRY(bfm_agent_load(&e->model.agent, e->arguments->model, options));
   TRY(prompt_world(e->model.agent, &e->world));
   e->z = calloc(bfm_agent_d(e->model.agent), sizeof *e->z);
   if (!e->z) return bfm_fail(BFM_NO_MEMORY, "no memory for z");
-  TRY(prompt_args_z(&e->ask, e->model.agent, e->z, said, size));
+  TRY(prompt_args_z(&e->ask, e->model.agent, e->z, note, size));
   e->prompted = seconds_now() - start;
   e->model.es = (int)e->arguments->options.es;
   e->actor = agent_actor(&e->model);
@@ -201,24 +207,23 @@ static int open_model(Episode *e, const char *options, char *said, size_t size) 
 static int play(Episode *e) {
   const Arguments *a = e->arguments;
   const PlayOptions *o = &a->options;
-  char options[MACHINE_SIZE], said[4096] = "";
+  char options[MACHINE_SIZE], note[4096] = "";
   int found;
   config_machine(o->device, o->threads, options);
   TRY(policy_find(&e->policy, a->model, &found));
-  TRY((found ? open_policy : open_model)(e, options, said, sizeof said));
+  TRY((found ? open_policy : open_model)(e, options, note, sizeof note));
   e->score = a->score ? a->score : e->ask.reward ? e->ask.reward : e->ask.task;
 
   TRY(episode_new(e));
   Film film = film_of(e, e->steps + 1, "");
-  TRY(film_check(&film,
-                 strip_of(a)));  // a size that cannot be drawn is an error before the episode
+  TRY(film_check(&film, strip_of(a)));  // before the episode, which takes longer
   progress_start(&e->progress, "play", "steps", 0, e->steps, a->quiet);
   int status = observe(e, &e->rollout);
   if (!status) status = rollout_run(&e->rollout, 1, e->steps, observe, e);
   progress_end(&e->progress);
   TRY(status);
   TRY(draw(e));
-  if (!a->quiet) print_end(e, said);
+  if (!a->quiet) print_end(e, note);
   return BFM_OK;
 }
 
@@ -227,7 +232,7 @@ static int run(const Arguments *a) {
     return bfm_fail(BFM_BAD_ARGUMENT, "name the file to write: -o film.mp4 or -o strip.png%s%s%s",
                     a->path ? ", not \"" : "", a->path ? a->path : "", a->path ? "\"" : "");
   }
-  OutputFile file;  // one that cannot be written is told before the episode
+  OutputFile file;  // fail before the episode if the file cannot be written
   TRY(output_open(&file, a->path));
   output_discard(&file);
   Episode e = {.arguments = a, .ask = a->ask};
@@ -247,24 +252,28 @@ int cli_play(int argc, char **argv) {
   Arguments a = {.model = NULL};
   int status = flags_new(&a.flags, play_options, &a.options, "The episode");
   if (status) return cli_fail(status);
-  const struct argp_child children[] = {{&prompt_args_argp, 0, "What to do:", 1},
-                                        {&a.flags.argp, 0, NULL, 3},
-                                        {0}};
-  const struct argp argp = {
-      own_options,
-      parse,
-      "MODEL",
-      "Tell a model what to do, let it act for an episode and draw it: a film (.mp4) or a strip of "
-      "pictures (.png), with the reward over time below. A policy that bfm collect has trained "
-      "(td3, mood) does its own task, and another that is asked for only measures it.\v"
-      "Examples:\n"
-      "  bfm play models/walker.safetensors --task run -o run.mp4\n"
-      "  bfm play models/walker.safetensors --reward 'torso.z > 1.2' -o stand.png\n"
-      "  bfm play models/walker.safetensors --goal 'torso.zz=1, speed=3' -o go.png\n"
-      "  bfm play mood.run.safetensors -o run.mp4\n",
-      children,
-      NULL,
-      NULL};
+  const struct argp_child children[] =
+      {{&prompt_args_argp, 0, "Task (exactly one of --reward, --task, --goal, --demo, --z):", 1},
+       {&a.flags.argp, 0, NULL, 3},
+       {0}};
+  const struct argp argp =
+      {own_options,
+       parse,
+       "MODEL",
+       "Prompt a model with a task, let it act for one episode and draw the episode as a film "
+       "(.mp4) "
+       "or as a strip of pictures (.png), with the reward over time below. A policy that bfm "
+       "collect "
+       "has trained (with td3 or mood) acts for its own task; --task or --reward then only choose "
+       "the reward that is drawn.\v"
+       "Examples:\n"
+       "  bfm play models/walker.safetensors --task run -o run.mp4\n"
+       "  bfm play models/walker.safetensors --reward 'torso.z > 1.2' -o stand.png\n"
+       "  bfm play models/walker.safetensors --goal 'torso.zz=1, speed=3' -o go.png\n"
+       "  bfm play mood.run.safetensors -o run.mp4\n",
+       children,
+       NULL,
+       NULL};
   status = cli_parse(&argp, argc, argv, &a);
   if (!status && (status = run(&a))) status = cli_fail(status);
   flags_free(&a.flags);

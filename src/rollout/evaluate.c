@@ -110,14 +110,14 @@ static int run(Evaluation *e, const Actor *actor, bfm_env *drawn) {
 
 static int check_plan(const bfm_evaluation *plan) {
   if (plan->task_count < 1 || !plan->tasks) {
-    return bfm_fail(BFM_BAD_ARGUMENT, "an evaluation needs a task");
+    return bfm_fail(BFM_BAD_ARGUMENT, "an evaluation needs at least one task");
   }
   if (plan->episodes < 0 || plan->episodes > 100000) {
     return bfm_fail(BFM_BAD_ARGUMENT, "episodes must be 1 to 100000, not %ld",
                     (long)plan->episodes);
   }
   if (plan->steps < 0) {
-    return bfm_fail(BFM_BAD_ARGUMENT, "an episode cannot have %ld steps", (long)plan->steps);
+    return bfm_fail(BFM_BAD_ARGUMENT, "steps is %ld, but must be at least 0", (long)plan->steps);
   }
   return BFM_OK;
 }

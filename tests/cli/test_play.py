@@ -89,7 +89,7 @@ def test_policies_that_cannot_act(collected, tmp_path):
   for more in ("--goal", "x = 1"), ("--demo", "d.h5"), ("--z", "z.json"), ("--es", 4), (
       "--softmax", 1):
     sentence = refused("play", policy, *more, "-o", output)
-    assert "the policy of one task" in sentence and more[0] in sentence
+    assert "the policy of a single task" in sentence and more[0] in sentence
   assert "several" in refused("play", policy, "--task", "easy", "--reward", "x", "-o", output)
   assert "did you mean the task easy?" in refused("play", policy, "--task", "eesy", "-o", output)
   assert "not a model" in refused("play", collected / "data.state.safetensors", "-o", output)
