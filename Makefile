@@ -169,6 +169,7 @@ $(BUILD)/tests/unit/%: tests/unit/%.c $(BUILD)/objects.a
 	  $(filter %.o,$^) $(BUILD)/objects.a -lcmocka $(LDLIBS)
 
 $(BUILD)/tests/unit/test_cuda: $(CUDA_TESTS)
+$(BUILD)/tests/unit/test_progress: $(BUILD)/src/cli/progress.o
 
 $(BUILD)/tests/fuzz/%: tests/fuzz/%.c $(BUILD)/objects.a
 	@mkdir -p $(@D)

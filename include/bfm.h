@@ -799,6 +799,87 @@ BFM_API bfm_status bfm_explorer_save_state(bfm_explorer *explorer, const char *p
 
 /// @}
 
+// ---------------------------------- whole runs ---------------------------------------------------
+
+/// @defgroup runs Whole runs
+///
+/// What `bfm collect` and `bfm train` do, in one call each. They write the same files, and each can
+/// resume a run of the other.
+/// @{
+
+/// How far a run is. Later versions may add fields: `size` says how many bytes there are.
+typedef struct {
+  size_t size;        ///< The bytes of this struct that the library has filled.
+  const char *stage;  ///< "open", "collect", "train" or "evaluate". The text is static.
+  const char *unit;   ///< What is counted: "steps" or "transitions". The text is static.
+  int64_t first;      ///< The count when this call began the stage: not 0 after a resume.
+  int64_t done;       ///< The count now.
+  int64_t total;      ///< The count at the end; 0: not known.
+  double seconds;     ///< Since this call began the stage.
+  const char *note;   ///< Latest results such as "fb -12.3  actor 4.1", or empty. Valid during the
+                      ///< call.
+} bfm_progress;
+
+/// What a run calls at the beginning and at the end of each stage and a few times a second in between,
+/// in the thread that called bfm_collect or bfm_train. A result that is not 0 stops the run within about a second:
+/// everything is saved, and the function returns BFM_INTERRUPTED.
+typedef int bfm_progress_callback(void *context, const bfm_progress *progress);
+
+/// What bfm_collect does. Fields that are left 0 or NULL mean the default.
+typedef struct {
+  size_t size;          ///< Set to sizeof(bfm_collection).
+  const char *env;      ///< The domain, "walker". A resume may leave it NULL: the file names it.
+  const char *output;   ///< The path of the dataset, an HDF5 file in D4RL's layout.
+  const char *options;  ///< The options of `bfm help collect` as a JSON object.
+  int resume;           ///< Not 0: continue the file, with its own options where none are given.
+  bfm_progress_callback *progress;  ///< NULL: no calls, and the run never stops early.
+  void *context;                    ///< Handed to `progress`.
+} bfm_collection;
+
+/// Simulate a domain and write every transition to a dataset, as `bfm collect` does.
+///
+/// A file that exists is not overwritten: resume it or name another one. On success the dataset has
+/// all planned transitions, or the learners have reached the option `until`. With learners there are
+/// more files beside data.h5: data.log.jsonl (returns and losses), data.state.safetensors (for a
+/// resume) and data.TASK.safetensors (a policy; bfm_explorer_load reads it). When opening the run
+/// fails, no new file is left behind.
+///
+/// Errors: BFM_BAD_ARGUMENT, BFM_INTERRUPTED when the callback stopped the run, BFM_DIVERGED when a
+/// learner diverged (the transitions so far are in the file), BFM_IO, BFM_BAD_FILE, BFM_UNAVAILABLE,
+/// BFM_NO_MEMORY. Threads: any, with one call at a time for an output.
+BFM_API bfm_status bfm_collect(const bfm_collection *collection);
+
+/// What bfm_train does. Fields that are left 0 or NULL mean the default.
+typedef struct {
+  size_t size;              ///< Set to sizeof(bfm_training).
+  const char *const *data;  ///< [data_count] dataset files. A resume may leave them NULL.
+  int data_count;           ///< The number of files.
+  const char *output;       ///< The folder of the run; it is created.
+  const char
+      *options;  ///< The options of `bfm help train`, of the run and of the agent, as one JSON
+                 ///< object: {"steps": 100000, "algo": "fb-aware"}.
+  int resume;    ///< Not 0: continue the run in the folder, with its own options where none are
+                 ///< given.
+  bfm_progress_callback *progress;  ///< NULL: no calls, and the run never stops early.
+  void *context;                    ///< Handed to `progress`.
+} bfm_training;
+
+/// Train an agent on datasets, as `bfm train` does.
+///
+/// A folder that has a run is not overwritten: resume it or name another one. The folder receives
+/// model.safetensors (model.0.safetensors, model.1.safetensors, … with several seeds), which
+/// bfm_agent_load reads, state.safetensors for a resume, log.jsonl with losses and metrics, and with
+/// the option `eval-every` also eval.jsonl and best.safetensors. A resumed run is bit-identical to an
+/// uninterrupted one on the same machine. When opening the run fails or is stopped, nothing is left
+/// behind.
+///
+/// Errors: BFM_BAD_ARGUMENT, BFM_INTERRUPTED when the callback stopped the run, BFM_DIVERGED (the
+/// last good models and state are in the folder), BFM_IO, BFM_BAD_FILE, BFM_UNAVAILABLE,
+/// BFM_NO_MEMORY. Threads: any, with one call at a time for an output.
+BFM_API bfm_status bfm_train(const bfm_training *training);
+
+/// @}
+
 // ---------------------------------- random numbers -----------------------------------------------
 
 /// @defgroup random Random numbers

@@ -9,7 +9,7 @@
 #include "cli/bench.h"
 #include "cli/cli.h"
 #include "core/suggest.h"
-#include "core/progress.h"
+#include "core/units.h"
 
 typedef struct {
   int64_t obs, act;

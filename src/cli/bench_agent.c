@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "cli/bench.h"
-#include "core/progress.h"
+#include "core/units.h"
 #include "core/rng.h"
 #include "core/status.h"
 

@@ -42,6 +42,11 @@ static char *options_of(const cJSON *given, const char *with) {
   return text;
 }
 
+// the measured time is over, or a signal came
+static int is_over(void *seconds, const bfm_progress *progress) {
+  return cli_stop || progress->seconds > *(const double *)seconds;
+}
+
 static int measure(const CollectPlan *plan, CollectSummary *summary) {
   Collection *collection;
   TRY(collection_open(&collection, plan));
@@ -87,8 +92,8 @@ int bench_collect(const cJSON *given, double seconds, int json) {
     }
     snprintf(path, sizeof path, "%s/data.h5", folder);
     char *options = options_of(given, rows[i].with);
-    CollectPlan plan = {.env = rows[i].env, .path = path, .given = options, .quiet = 1,
-                        .seconds = seconds, .stop = &cli_stop};
+    CollectPlan plan = {.env = rows[i].env, .path = path, .given = options, .progress = is_over,
+                        .context = &seconds};
     CollectSummary summary;
     int status =
         options ? measure(&plan, &summary) : bfm_fail(BFM_NO_MEMORY, "no memory for the options");

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "cli/bench.h"
-#include "core/progress.h"
+#include "core/units.h"
 #include "core/rng.h"
 #include "envs/bulk.h"
 #include "envs/domain.h"

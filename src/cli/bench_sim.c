@@ -8,7 +8,7 @@
 #include <mujoco/mjbatch.h>
 
 #include "cli/bench.h"
-#include "core/progress.h"
+#include "core/units.h"
 #include "core/rng.h"
 #include "envs/domain.h"
 

@@ -1,12 +1,13 @@
-// bfm collect: a dataset of a domain from its flags, a line before and a few after.
+// bfm collect: collect a dataset from flags; print a line about it before and a few after.
 
 #include <inttypes.h>
 #include <stdlib.h>
 
 #include "cli/cli.h"
-#include "core/progress.h"
-#include "collect/driver.h"
+#include "cli/progress.h"
+#include "collect/collect.h"
 #include "collect/options.h"
+#include "core/units.h"
 
 typedef struct {
   CollectOptions options;
@@ -17,7 +18,7 @@ typedef struct {
 
 static const struct argp_option own_options[] = {
     {"output", 'o', "FILE", 0, "the dataset, an HDF5 file in D4RL's layout", 0},
-    {"resume", 'r', NULL, 0, "go on with the file, with the options it was begun with", 0},
+    {"resume", 'r', NULL, 0, "continue the file, with the options that it was started with", 0},
     {"quiet", 'q', NULL, 0, "print nothing but errors", 0},
     {0},
 };
@@ -30,7 +31,7 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
     case 'r': a->resume = 1; return 0;
     case 'q': a->quiet = 1; return 0;
     case ARGP_KEY_ARG:
-      if (a->env) argp_error(state, "one environment at a time, not also %s", arg);
+      if (a->env) argp_error(state, "name one environment, not %s and %s", a->env, arg);
       a->env = arg;
       return 0;
     default: return ARGP_ERR_UNKNOWN;
@@ -65,7 +66,7 @@ static void print_end(const Collection *collection, const char *path) {
   if (s.updates) printf("; %" PRId64 " updates, %.0f/s", s.updates, (double)s.updates / s.seconds);
   printf("\n");
   if (s.diverged)
-    printf("        %" PRId64 " simulations diverged and were left out\n", s.diverged);
+    printf("        %" PRId64 " steps of the simulator diverged and were left out\n", s.diverged);
   if (!s.returns) return;
   printf("\n%12s  task, without noise\n", "return");
   for (int t = 0; t < s.agents; t++) {
@@ -77,15 +78,17 @@ static int run(Arguments *a) {
   if (!a->path) return bfm_fail(BFM_BAD_ARGUMENT, "name the file to write: -o data.h5");
   char *given = cJSON_PrintUnformatted(a->flags.given);
   if (!given) return bfm_fail(BFM_NO_MEMORY, "no memory for the options");
+  RunProgress progress = {.quiet = a->quiet, .stop = &cli_stop};
   CollectPlan plan = {.env = a->env, .path = a->path, .given = given, .resume = a->resume,
-                      .quiet = a->quiet, .stop = &cli_stop};
+                      .progress = progress_of_run, .context = &progress};
   Collection *collection;
   int status = collection_open(&collection, &plan);
   free(given);
   if (status) return status;
   if (!a->quiet) print_start(collection);
   cli_catch_signals();
-  status = collection_drive(collection);
+  status = collection_run(collection);
+  progress_end(&progress.line);
   if (!status && !a->quiet) print_end(collection, a->path);
   collection_close(collection);
   return status;
@@ -100,8 +103,8 @@ int cli_collect(int argc, char **argv) {
                             parse,
                             "[ENV]",
                             "Simulate a domain and write every transition to a dataset. The file "
-                            "can be read while it grows; "
-                            "a collector that is killed loses the last seconds only.\v"
+                            "can be read while it grows, and a collector that is killed loses "
+                            "only the last seconds.\v"
                             "Examples:\n"
                             "  bfm collect point_mass --steps 100k -o point_mass.h5\n"
                             "  bfm collect walker --with mood --steps 4M -o mood.h5\n"

@@ -6,7 +6,7 @@
 
 #include "bfm.h"
 #include "cli/cli.h"
-#include "core/progress.h"
+#include "cli/progress.h"
 #include "envs/tasklist.h"
 
 typedef struct {

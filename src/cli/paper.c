@@ -7,7 +7,8 @@
 #include "cli/cli.h"
 #include "cli/paper_show.h"
 #include "core/suggest.h"
-#include "core/progress.h"
+#include "cli/progress.h"
+#include "core/units.h"
 
 typedef struct {
   PaperSettings settings;
@@ -93,7 +94,11 @@ static int list(const Arguments *a) {
 
 // ---------------------------------- run ----------------------------------------------------------
 
-static void print_progress(const char *line) {
+// print a line below the progress line of the previous step
+static void print_progress(void *context, const char *line) {
+  RunProgress *progress = context;
+  progress_end(&progress->line);
+  progress->line.what = NULL;
   puts(line);
   fflush(stdout);
 }
@@ -107,10 +112,12 @@ static int run(const Arguments *a) {
   }
   char *options = cJSON_PrintUnformatted(a->agent_flags.given);
   if (!options) return bfm_fail(BFM_NO_MEMORY, "no memory for the options");
+  RunProgress progress = {.quiet = a->quiet, .stop = &cli_stop};
   PaperPlan plan = {.table = a->table, .settings = a->settings, .options = options,
-                    .quiet = a->quiet, .stop = &cli_stop, .report = print_progress};
+                    .progress = progress_of_run, .context = &progress, .report = print_progress};
   cli_catch_signals();
   int status = paper_run(&plan);
+  progress_end(&progress.line);
   free(options);
   return status;
 }

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "cli/paper_show.h"
-#include "core/progress.h"
+#include "core/units.h"
 #include "render/plot.h"
 
 #define MAX_PANELS 16

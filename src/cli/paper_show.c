@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "cli/cli.h"
-#include "core/progress.h"
+#include "core/units.h"
 #include "envs/tasks.h"
 
 int paper_both_read(PaperBoth *both, const PaperTable *table, const PaperSettings *settings) {

@@ -6,7 +6,7 @@
 #include "cli/prompt_args.h"
 #include "cli/cli.h"
 #include "core/json.h"
-#include "core/progress.h"
+#include "core/units.h"
 
 typedef struct {
   PromptArgs prompt;

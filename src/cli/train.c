@@ -1,4 +1,4 @@
-// bfm train: a run from its flags, a few lines about it before and after.
+// bfm train: start a training run from flags; print a few lines about it before and after.
 
 #include <inttypes.h>
 #include <limits.h>
@@ -8,7 +8,8 @@
 #include "agent/agent.h"
 #include "agent/config.h"
 #include "cli/cli.h"
-#include "core/progress.h"
+#include "cli/progress.h"
+#include "core/units.h"
 #include "train/recipes.h"
 #include "train/train.h"
 
@@ -23,8 +24,9 @@ typedef struct {
 } Arguments;
 
 static const struct argp_option own_options[] = {
-    {"output", 'o', "FOLDER", 0, "where the run lives: models, state, log", 0},
-    {"resume", 'r', NULL, 0, "go on with the run in the folder, bit by bit as if never stopped", 0},
+    {"output", 'o', "FOLDER", 0, "the folder of the run: models, state, log", 0},
+    {"resume", 'r', NULL, 0,
+     "continue the run in the folder, bit-identically to an uninterrupted run", 0},
     {"quiet", 'q', NULL, 0, "print nothing but errors", 0},
     {0},
 };
@@ -43,7 +45,7 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
   }
 }
 
-// the examples, and then the recipes
+// the table of recipes, then the examples
 static char *help_of_train(int key, const char *text, void *input) {
   (void)input;
   if (key != ARGP_KEY_HELP_POST_DOC) return (char *)text;
@@ -115,6 +117,7 @@ static int run(Arguments *a) {
   char *options = cJSON_PrintUnformatted(a->agent_flags.given);
   char *settings = cJSON_PrintUnformatted(a->setting_flags.given);
   if (!options || !settings) return bfm_fail(BFM_NO_MEMORY, "no memory for the options");
+  RunProgress progress = {.quiet = a->quiet, .stop = &cli_stop};
   TrainPlan plan = {
       .data = a->data,
       .data_count = a->data_count,
@@ -122,8 +125,8 @@ static int run(Arguments *a) {
       .settings = settings,
       .options = options,
       .resume = a->resume,
-      .quiet = a->quiet,
-      .stop = &cli_stop,
+      .progress = progress_of_run,
+      .context = &progress,
   };
 
   Training training;
@@ -134,9 +137,10 @@ static int run(Arguments *a) {
   if (!a->quiet) print_start(&training);
   cli_catch_signals();
   status = training_run(&training);
+  progress_end(&progress.line);
   if (!status && !a->quiet) print_end(&training);
-  if (training.watch && *eval_thread_undrawn(training.watch)) {
-    fprintf(stderr, "bfm: %s\n", eval_thread_undrawn(training.watch));
+  if (training.evaluator && *eval_thread_undrawn(training.evaluator)) {
+    fprintf(stderr, "bfm: %s\n", eval_thread_undrawn(training.evaluator));
   }
   training_close(&training);
   return status;

@@ -1,165 +1,16 @@
-// The loop of a collection. In each control step all environments are simulated on all cores while
-// a GPU makes the learners' updates of that step. Rows wait until their episode ends (episodes.c).
+// Whole collections: what bfm collect and bfm_collect run. The row of the crew table chooses the
+// protocol.
 
 #include "collect/collect.h"
 
-#include <inttypes.h>
-#include <math.h>
-#include <stdlib.h>
-
 #include "collect/collection.h"
-#include "core/progress.h"
-
-#define FLUSH_SECONDS 2.0  // between writes to the file
-#define PIECE_SECONDS 4.0  // after which a write includes rows of unfinished episodes
-#define SAVE_FIRST 5.0     // seconds to the first save of the learners; the pause then doubles
-#define SAVE_SECONDS 60.0  // up to this
-
-// ---------------------------------- one control step ---------------------------------------------
-
-// cut the learners' first episodes at different times: else all later ones would end together
-static void stagger(Collection *c) {
-  int64_t length = c->sizes.episode_steps, done = c->at + 1 - c->began;
-  if (!c->crew.learner || done >= length) return;
-  for (int i = 0; i < c->n; i++) {
-    int64_t turn = length - i % c->crew.envs * length / c->crew.envs;
-    if (done == turn && !c->moment.ended[i]) c->moment.ended[i] = BFM_END_TIME_LIMIT;
-  }
-}
-
-// policies get equal shares of the rows, also where a kill or a divergence lost rows of one
-static int has_room(const Collection *c, int agent) {
-  int64_t agents = c->crew.agents, steps = c->options.steps;
-  int64_t share = c->crew.kind->policies ? steps / agents + (agent < steps % agents) : steps;
-  return c->rows < steps && c->rows_of[agent] < share;
-}
-
-static int put_row(Collection *c, int i, int64_t number, double now) {
-  int agent = i / c->crew.envs;
-  // a diverged step has no successor state: the episode ends with the row before
-  if (c->moment.ended[i] == BFM_END_DIVERGED || !has_room(c, agent)) return BFM_OK;
-  Label label = {agent, c->crew.task_numbers[agent], number};
-  c->rows++;
-  c->rows_of[agent]++;
-  return episodes_put(c->waiting, c->writer, &c->moment, i, label, now);
-}
-
-static int step(Collection *c) {
-  Moment *m = &c->moment;
-  bfm_env_state(c->env, m->qpos, m->qvel, m->act_state);
-  TRY(crew_act(&c->crew, m->obs, 1, c->at, m->actions));
-  TRY(crew_learn(&c->crew, c->at));
-  TRY(crew_simulate(&c->crew, c->env, m->actions, m->rewards));
-  bfm_env_obs(c->env, m->next_obs);
-  bfm_env_end_reasons(c->env, m->ended);
-  stagger(c);
-
-  double now = seconds_now();
-  int any = 0;
-  for (int i = 0; i < c->n; i++) {
-    int64_t number = c->at * c->n + i;
-    TRY(put_row(c, i, number, now));
-    if (!m->ended[i]) continue;
-    TRY(episodes_write(c->waiting, c->writer, i));
-    episodes_begin(c->waiting, i, number + c->n);
-    c->episodes++;
-    any = 1;
-  }
-  TRY(crew_add(&c->crew, m));
-  c->at++;
-  if (any) TRY(bfm_env_reset(c->env, m->ended));
-  bfm_env_obs(c->env, m->obs);
-  return BFM_OK;
-}
-
-// ---------------------------------- the run ------------------------------------------------------
-
-static int flush(Collection *c, double since) {
-  TRY(episodes_write_old(c->waiting, c->writer, since));
-  TRY(writer_flush(c->writer));
-  return report_check_learners(c);
-}
-
-static int is_done(const Collection *c) { return c->rows >= c->options.steps || report_reached(c); }
-
-static int collect(Collection *c, Progress *progress) {
-  double flushed = c->start, saved = c->start, pause = SAVE_FIRST;
-  if (c->rows && c->reported < 0) TRY(report(c));
-  int64_t due = report_due(c);
-  char note[256] = "";
-  while (!is_done(c) && !collection_stopped(c)) {
-    TRY(step(c));
-    if (c->rows >= due) {
-      TRY(report(c));
-      report_note(c, note, sizeof note);
-      due = report_due(c);
-    }
-    double now = seconds_now();
-    if (c->plan.seconds > 0 && now - c->start > c->plan.seconds) return BFM_OK;
-    if (now - flushed > FLUSH_SECONDS) {
-      TRY(flush(c, now - PIECE_SECONDS));
-      flushed = now;
-    }
-    if (now - saved > pause) {
-      TRY(crew_save(&c->crew, c->plan.path));
-      saved = now;
-      pause = fmin(2 * pause, SAVE_SECONDS);
-    }
-    progress_update(progress, c->rows, note);
-  }
-  if (collection_stopped(c) || c->reported == c->rows) return BFM_OK;
-  return report(c);
-}
-
-// a file that is complete with fewer rows than planned promises no more than it has
-static int shorten(Collection *c) {
-  int count;
-  const Table *tables = episodes_tables(c->waiting, &count);
-  Writer *writer;
-  TRY(writer_resume(&writer, c->plan.path, tables, count, c->rows));
-  return writer_close(writer);
-}
-
-static int finish(Collection *c) {
-  Writer *writer = c->writer;
-  TRY(episodes_write_old(c->waiting, writer, INFINITY));
-  c->writer = NULL;
-  TRY(writer_close(writer));
-  return report_reached(c) && c->rows < c->options.steps ? shorten(c) : BFM_OK;
-}
-
-// the data is kept; the learners stay as they were saved last, before they diverged
-static int finish_diverged(Collection *c) {
-  char why[512];
-  snprintf(why, sizeof why, "%s", bfm_error());
-  TRY(finish(c));
-  return bfm_fail(BFM_DIVERGED, "%s; the %" PRId64 " transitions collected before are in %s", why,
-                  c->rows, c->plan.path);
-}
+#include "collect/d4rl.h"
+#include "core/sized.h"
 
 int collection_run(Collection *c) {
-  if (c->rows < c->options.steps) TRY(crew_read_levels(&c->crew, c->plan.path));
-  TRY(report_open(c));
-  Progress progress;
-  const char *what = c->crew.learner && c->crew.kind->levels ? "train" : "collect";
-  progress_start(&progress, what, "steps", c->rows, c->options.steps, c->plan.quiet);
-  c->start = seconds_now();
-  int status = collect(c, &progress);
-  c->seconds = seconds_now() - c->start;
-  progress_end(&progress);
-
-  if (status == BFM_DIVERGED) return finish_diverged(c);
-  TRY(status);
-  TRY(finish(c));
-  TRY(crew_save(&c->crew, c->plan.path));
-  if (is_done(c)) return BFM_OK;
-  return bfm_fail(BFM_INTERRUPTED,
-                  "stopped at transition %" PRId64 " of %" PRId64
-                  "; continue with bfm collect --resume -o %s",
-                  c->rows, c->options.steps, c->plan.path);
+  const CrewKind *kind = c->crew.kind;
+  return kind->policies && kind->levels ? d4rl_run(c) : collection_loop(c);
 }
-
-// ---------------------------------- its results --------------------------------------------------
 
 const char *collection_task(const Collection *c, int agent) { return c->crew.tasks[agent]; }
 
@@ -181,13 +32,22 @@ void collection_summary(const Collection *c, CollectSummary *summary) {
   };
 }
 
-void collection_close(Collection *c) {
-  if (!c) return;
-  writer_abandon(c->writer);
-  crew_close(&c->crew);
-  episodes_free(c->waiting);
-  moment_free(&c->moment);
-  bfm_env_free(c->env);
-  if (c->log) fclose(c->log);
-  free(c);
+bfm_status bfm_collect(const bfm_collection *given) {
+  bfm_collection run;
+  NEED("collection", given);
+  TRY(sized_read(&run, sizeof run, given, 0, "bfm_collection"));
+  NEED("output", run.output);
+  const CollectPlan plan = {
+      .env = run.env,
+      .path = run.output,
+      .given = run.options ? run.options : "{}",
+      .resume = run.resume,
+      .progress = run.progress,
+      .context = run.context,
+  };
+  Collection *collection;
+  TRY(collection_open(&collection, &plan));
+  int status = collection_run(collection);
+  collection_close(collection);
+  return status;
 }

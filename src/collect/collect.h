@@ -8,7 +8,6 @@
 #ifndef BFM_COLLECT_COLLECT_H
 #define BFM_COLLECT_COLLECT_H
 
-#include <signal.h>
 #include <stdint.h>
 
 #include "core/status.h"
@@ -17,9 +16,9 @@ typedef struct {
   const char *env;    // domain; NULL with resume: the file's
   const char *path;   // of the dataset
   const char *given;  // options, a JSON object; with resume they override the file's
-  int resume, quiet;
-  double seconds;                     // stop after this time; 0: run to the end
-  const volatile sig_atomic_t *stop;  // not 0: save and stop
+  int resume;
+  bfm_progress_callback *progress;  // as in bfm_collection
+  void *context;
 } CollectPlan;
 
 typedef struct Collection Collection;
@@ -28,9 +27,9 @@ typedef struct Collection Collection;
 // first step. When this fails, it leaves no new file behind
 int collection_open(Collection **collection, const CollectPlan *plan);
 
-// collect until the file has the planned transitions or the learners reach --until;
-// BFM_INTERRUPTED when told to stop. Everything is saved then, and also when a learner diverges.
-// Policies of D4RL's levels must be there already: see driver.h
+// collect until the file has the planned transitions or the learners reach --until; before that,
+// train the policies of D4RL's levels where the crew needs them. BFM_INTERRUPTED when the callback
+// stopped the run. Everything is saved then, and also when a learner diverges
 int collection_run(Collection *collection);
 
 // what a summary needs; seconds and updates are those of this run

@@ -1,5 +1,5 @@
-// A collection from the inside, shared by the files that open it (open.c), run it (collect.c) and
-// evaluate and log its learners (report.c).
+// A collection from the inside, shared by the files that open it (open.c), run it (loop.c, d4rl.c)
+// and evaluate and log its learners (report.c).
 
 #ifndef BFM_COLLECT_COLLECTION_H
 #define BFM_COLLECT_COLLECTION_H
@@ -11,10 +11,12 @@
 #include "collect/crew.h"
 #include "collect/episodes.h"
 #include "core/folder.h"
+#include "core/monitor.h"
 #include "data/writer.h"
 
 struct Collection {
   CollectPlan plan;
+  Monitor monitor;
   CollectOptions options;
   char env_name[64];
   bfm_env *env;
@@ -37,9 +39,13 @@ struct Collection {
   FILE *log;
   double returns[CREW_MAX];  // of the last evaluation, if there was one
   int evaluated;
+  char note[256];    // "stand 512  walk 30": the returns as the note of bfm_progress
   double nearest;    // return of the D4RL policy that is kept; infinite: none is kept yet
   int64_t reported;  // transitions at the last report, -1: a report is due at once
 };
+
+// loop.c: collection_run without D4RL's protocol. The policies of its levels must be there already
+int collection_loop(Collection *c);
 
 // report.c: evaluate the learners, keep D4RL's nearest policy, write a line of the log
 int report_open(Collection *c);
@@ -50,9 +56,5 @@ int report_check_learners(Collection *c);
 int64_t report_due(const Collection *c);
 // whether all learners have the return that --until waits for
 int report_reached(const Collection *c);
-// "stand 512  walk 30": the returns for the progress line
-void report_note(const Collection *c, char *out, size_t size);
-
-static inline int collection_stopped(const Collection *c) { return c->plan.stop && *c->plan.stop; }
 
 #endif

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/progress.h"
+#include "core/units.h"
 #include "core/rng.h"
 #include "data/dataset.h"
 #include "data/safetensors.h"

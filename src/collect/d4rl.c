@@ -24,14 +24,13 @@ static char *training_options(const CollectOptions *options, double until) {
 }
 
 static int check_level(const Collection *training, int level, double until) {
-  CollectSummary s;
-  collection_summary(training, &s);
-  if (!d4rl_levels[level].required || (s.returns && s.returns[0] >= until)) return BFM_OK;
+  double found = training->evaluated ? training->returns[0] : 0;
+  if (!d4rl_levels[level].required || (training->evaluated && found >= until)) return BFM_OK;
   return bfm_fail(BFM_BAD_ARGUMENT,
                   "after %" PRId64
                   " transitions the agent's return is %.0f, but %s begins at %.0f: "
                   "resume with a larger --train-steps",
-                  s.rows, s.returns ? s.returns[0] : 0, d4rl_levels[level].name, until);
+                  training->rows, found, d4rl_levels[level].name, until);
 }
 
 // train in `data` until the return of the level is reached
@@ -49,7 +48,7 @@ static int run_training(const Collection *c, int level, const char *data) {
   int status = collection_open(&training, &plan);
   free(given);
   TRY(status);
-  status = collection_run(training);
+  status = collection_loop(training);
   if (!status) status = check_level(training, level, until);
   collection_close(training);
   return status;
@@ -94,5 +93,5 @@ int d4rl_run(Collection *c) {
     TRY(check_order(c, level, policy));
     TRY(train_level(c, level, policy));
   }
-  return collection_run(c);
+  return collection_loop(c);
 }

@@ -1,4 +1,4 @@
-// Opening a collection: a new file, or a file to continue. Everything that a user can get wrong is
+// Opening and closing a collection: a new file, or a file to continue. Everything that a user can get wrong is
 // found here, before the first step.
 
 #include <inttypes.h>
@@ -222,9 +222,21 @@ int collection_open(Collection **out, const CollectPlan *plan) {
   Collection *c = *out = calloc(1, sizeof *c);
   if (!c) return bfm_fail(BFM_NO_MEMORY, "no memory to collect");
   c->plan = *plan;
+  c->monitor = (Monitor){.call = plan->progress, .context = plan->context};
   int status = open_collection(c);
   if (!status) return BFM_OK;
   collection_close(c);
   *out = NULL;
   return status;
+}
+
+void collection_close(Collection *c) {
+  if (!c) return;
+  writer_abandon(c->writer);
+  crew_close(&c->crew);
+  episodes_free(c->waiting);
+  moment_free(&c->moment);
+  bfm_env_free(c->env);
+  if (c->log) fclose(c->log);
+  free(c);
 }

@@ -10,7 +10,8 @@
 
 static const Option own_options[] = {
     {"with", OPTION_CHOICE, AT(with), "random", 0, 0, CREW_NAMES,
-     "who acts; random: uniform actions; rnd: one learner that seeks novelty; mood: one learner "
+     "the agents that act; random: uniform actions; rnd: one learner that seeks novelty; mood: one "
+     "learner "
      "for "
      "each task of the domain; td3: one learner of --task; policy: the policies of --model; "
      "d4rl-*: "

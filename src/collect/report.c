@@ -9,7 +9,7 @@
 
 #include "collect/collection.h"
 #include "collect/stage.h"
-#include "core/progress.h"
+#include "core/units.h"
 
 #define EVALUATIONS 20      // of a run by default, but
 #define EVALUATION_SHARE 8  // at least so many transitions for each transition of an evaluation …
@@ -17,10 +17,28 @@
 
 // ---------------------------------- evaluating ---------------------------------------------------
 
+// the progress of a collection stands still while its learners are evaluated
+static int each_step(void *context) {
+  Collection *c = context;
+  return monitor_update(&c->monitor, c->rows, c->note);
+}
+
+static void write_note(Collection *c) {
+  size_t at = 0;
+  *c->note = 0;
+  for (int t = 0; t < c->crew.agents && at < sizeof c->note; t++) {
+    const char *name = c->crew.task_numbers[t] < 0 ? "return" : c->crew.tasks[t];
+    at += snprintf(c->note + at, sizeof c->note - at, "%s%s %.0f", t ? "  " : "", name,
+                   c->returns[t]);
+  }
+}
+
 static int evaluate(Collection *c) {
   if (!*c->crew.tasks[0]) return BFM_OK;
-  TRY(stage_evaluate(&c->crew, c->options.eval_episodes, c->at, c->plan.stop, c->returns));
-  c->evaluated |= !collection_stopped(c);
+  TRY(stage_evaluate(&c->crew, c->options.eval_episodes, c->at, each_step, c, c->returns));
+  if (c->monitor.stopped) return BFM_OK;
+  c->evaluated = 1;
+  write_note(c);
   return BFM_OK;
 }
 
@@ -41,15 +59,6 @@ int64_t report_due(const Collection *c) {
     if (!waits && every < EVALUATION_SHARE * cost) every = EVALUATION_SHARE * cost;
   }
   return (c->rows / every + 1) * every;
-}
-
-void report_note(const Collection *c, char *out, size_t size) {
-  size_t at = 0;
-  *out = 0;
-  for (int t = 0; t < c->crew.agents && c->evaluated && at < size; t++) {
-    const char *name = c->crew.task_numbers[t] < 0 ? "return" : c->crew.tasks[t];
-    at += snprintf(out + at, size - at, "%s%s %.0f", t ? "  " : "", name, c->returns[t]);
-  }
 }
 
 // ---------------------------------- the log ------------------------------------------------------
@@ -139,7 +148,7 @@ int report(Collection *c) {
   if (!c->crew.learner) return BFM_OK;
   TRY(evaluate(c));
   c->reported = c->rows;
-  if (collection_stopped(c)) return BFM_OK;
+  if (c->monitor.stopped) return BFM_OK;
   TRY(keep_nearest(c));
   return write_log(c);
 }

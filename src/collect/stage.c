@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 
-#include "core/progress.h"
+#include "core/units.h"
 #include "rollout/rollout.h"
 
 #define STAGE_SEED 0x5EED
@@ -13,7 +13,8 @@
 typedef struct {
   Crew *crew;
   int64_t K, at;
-  const volatile sig_atomic_t *stop;
+  int (*each)(void *context);
+  void *context;
   double *obs, *actions;  // [T, E, ·]
   double acted;           // when the learners had acted last
   double sums[CREW_MAX];  // of the rewards
@@ -44,7 +45,7 @@ static int observe(void *context, const Rollout *rollout) {
   for (int64_t i = 0; i < rollout->rows; i++) {
     if (!rollout->past[i]) l->sums[i / l->K] += rollout->rewards[i];
   }
-  return l->stop && *l->stop ? bfm_fail(BFM_INTERRUPTED, "stopped in an evaluation") : BFM_OK;
+  return l->each(l->context) ? bfm_fail(BFM_INTERRUPTED, "stopped in an evaluation") : BFM_OK;
 }
 
 static int run(Learners *l) {
@@ -62,11 +63,11 @@ static int run(Learners *l) {
   return status;
 }
 
-int stage_evaluate(Crew *crew, int64_t episodes, int64_t at, const volatile sig_atomic_t *stop,
-                   double *returns) {
+int stage_evaluate(Crew *crew, int64_t episodes, int64_t at, int (*each)(void *context),
+                   void *context, double *returns) {
   size_t n = (size_t)crew->sizes.count;
   Learners l = {.crew = crew, .K = episodes < crew->envs ? episodes : crew->envs, .at = at,
-                .stop = stop};
+                .each = each, .context = context};
   l.obs = calloc(n * crew->sizes.obs_dim, sizeof *l.obs);
   l.actions = calloc(n * crew->sizes.act_dim, sizeof *l.actions);
   int status = l.obs && l.actions ? run(&l) : bfm_fail(BFM_NO_MEMORY, "no memory for evaluations");

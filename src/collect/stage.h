@@ -4,14 +4,12 @@
 #ifndef BFM_COLLECT_STAGE_H
 #define BFM_COLLECT_STAGE_H
 
-#include <signal.h>
-
 #include "collect/crew.h"
 
 // Write each learner's mean return [T] over so many episodes, at most as many as it has
-// environments. `at` is the control step of the collection. If *stop becomes nonzero (stop may be
-// NULL), the returns stay as they are.
-int stage_evaluate(Crew *crew, int64_t episodes, int64_t at, const volatile sig_atomic_t *stop,
-                   double *returns);
+// environments. `at` is the control step of the collection. `each` is called after every control
+// step; when its result is not 0, the evaluation stops and the returns stay as they are.
+int stage_evaluate(Crew *crew, int64_t episodes, int64_t at, int (*each)(void *context),
+                   void *context, double *returns);
 
 #endif

@@ -12,7 +12,7 @@
 
 // Copies the caller's struct into `own`, which has `known` bytes; fields it lacks become zero. If a
 // field that this library does not know is not zero, that is an error. name: the struct's, for the
-// error.
+// error. oldest: the bytes of version 0.1; 0: the struct is newer, and a size of 0 is an error.
 int sized_read(void *own, size_t known, const void *given, size_t oldest, const char *name);
 
 // Fills the caller's struct from `own`. The `oldest` bytes are always written, since every caller

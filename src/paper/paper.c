@@ -16,9 +16,9 @@
 
 #include "agent/agent.h"
 #include "agent/config.h"
+#include "core/monitor.h"
 #include "data/hdf5.h"
 #include "data/writer.h"
-#include "collect/driver.h"
 #include "train/eval_log.h"
 #include "train/recipes.h"
 #include "train/train.h"
@@ -55,7 +55,7 @@ static void report(const PaperPlan *plan, const char *format, ...) {
   va_start(args, format);
   vsnprintf(line, sizeof line, format, args);
   va_end(args);
-  plan->report(line);
+  plan->report(plan->context, line);
 }
 
 // ---------------------------------- data ---------------------------------------------------------
@@ -81,9 +81,12 @@ static int is_interrupted(const char *path, int64_t enough) {
 
 // wait while another process collects the data
 static int wait_for_data(const PaperPlan *plan, const char *path) {
-  if (writer_is_open(path)) report(plan, "wait    for the process that writes %s", path);
+  Monitor monitor = {.call = plan->progress, .context = plan->context};
+  if (!writer_is_open(path)) return BFM_OK;
+  report(plan, "wait    for the process that writes %s", path);
+  monitor_begin(&monitor, "wait", "", 0, 0);
   while (writer_is_open(path)) {
-    if (plan->stop && *plan->stop) {
+    if (monitor_update(&monitor, 0, NULL)) {
       return bfm_fail(BFM_INTERRUPTED, "stopped while another process was writing %s", path);
     }
     nanosleep(&(struct timespec){.tv_nsec = 200000000}, NULL);
@@ -106,16 +109,12 @@ static int make_data(const PaperPlan *plan, const PaperCell *cell, const char *p
   char given[128];
   snprintf(given, sizeof given, "{\"with\": \"%s\", \"steps\": %" PRId64 "}", cell->data,
            plan->settings.data_steps);
-  CollectPlan collect = {.env = exists ? NULL : cell->domain, .path = path,
-                         .given = exists ? "{}" : given, .resume = exists, .quiet = plan->quiet,
-                         .stop = plan->stop};
+  bfm_collection run = {.size = sizeof run, .env = exists ? NULL : cell->domain, .output = path,
+                        .options = exists ? NULL : given, .resume = exists,
+                        .progress = plan->progress, .context = plan->context};
   report(plan, "collect %s", path);
-  Collection *collection;
-  int status = collection_open(&collection, &collect);
+  int status = bfm_collect(&run);
   if (status == BFM_IO && !exists && !access(path, F_OK)) return make_data(plan, cell, path);
-  TRY(status);
-  status = collection_drive(collection);
-  collection_close(collection);
   return status;
 }
 
@@ -218,8 +217,8 @@ static int train(const Run *r, Trained *done) {
   const char *data = r->data;
   int resume = !access(state, F_OK);
   TrainPlan plan = {.data = &data, .data_count = 1, .folder = r->folder, .settings = settings,
-                    .options = resume ? NULL : options, .resume = resume, .quiet = r->plan->quiet,
-                    .stop = r->plan->stop};
+                    .options = resume ? NULL : options, .resume = resume,
+                    .progress = r->plan->progress, .context = r->plan->context};
   Training training;
   int status = training_open(&training, &plan);
   free(options);

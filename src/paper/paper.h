@@ -5,8 +5,6 @@
 #ifndef BFM_PAPER_PAPER_H
 #define BFM_PAPER_PAPER_H
 
-#include <signal.h>
-
 #include "core/options.h"
 #include "envs/tasks.h"
 #include "paper/ledger.h"
@@ -107,9 +105,9 @@ typedef struct {
   const PaperTable *table;
   PaperSettings settings;
   const char *options;  // of the agent, a JSON object; override the table's, recorded in the ledger
-  int quiet;
-  const volatile sig_atomic_t *stop;
-  void (*report)(const char *line);  // called with a line about the next step
+  bfm_progress_callback *progress;                  // of collecting, training and waiting
+  void (*report)(void *context, const char *line);  // called with a line about the next step
+  void *context;                                    // of both functions
 } PaperPlan;
 
 // Run the cells that are not in the ledger: collect data, train, evaluate. A call continues where an

@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "core/files.h"
-#include "core/progress.h"
+#include "core/units.h"
 
 extern char **environ;
 

@@ -1,5 +1,5 @@
-// eval.jsonl, the returns in a collector's log, and their curves. A curve is what one run shows with
-// one number of es actions; its points are means over seeds, its band their standard deviation.
+// eval.jsonl, the returns in a collector's log, and their curves. A curve is one run with one number
+// of es actions; its points are means over seeds, its band their standard deviation.
 
 #include "train/eval_log.h"
 
@@ -86,7 +86,7 @@ static int append_returns(EvalLog *log, const char *text) {
   return status;
 }
 
-// what bfm collect leaves beside its file, mood.log.jsonl
+// the log that bfm collect writes beside its file, mood.log.jsonl
 static int read_collector(EvalLog *log, const char *path) {
   *log = (EvalLog){.count = 0};
   FILE *file = fopen(path, "r");
@@ -168,7 +168,7 @@ static const char *own_name(const char *folder) {
   return slash && slash[1] ? slash + 1 : folder;
 }
 
-// the folder's own name; as it was given where another has the same
+// the folder's own name; the given path if another run has the same name
 static const char *name_run(const Curves *c, int run) {
   const char *name = own_name(c->folders[run]);
   for (int i = 0; i < c->count; i++) {
@@ -177,7 +177,7 @@ static const char *name_run(const Curves *c, int run) {
   return name;
 }
 
-// the run's name, with es where a run has it on and off
+// the run's name, with es if the run has it on and off
 static void name_curve(Curves *c, int curve, int both) {
   const char *run = name_run(c, c->curves[curve].run);
   char *title = c->curves[curve].title;
@@ -208,7 +208,7 @@ static int too_many(const char *what, int most) {
                   what);
 }
 
-// which panels and curves there are
+// find the panels and curves
 static int survey(Curves *c) {
   snprintf(c->panels[c->panel_count++].task, sizeof c->panels->task, MEAN_PANEL);
   for (int run = 0; run < c->count; run++) {
@@ -230,7 +230,7 @@ static int survey(Curves *c) {
   return BFM_OK;
 }
 
-// the smallest step beyond this one that was evaluated so; INT64_MAX: none
+// the smallest step beyond this one that was evaluated with this es; INT64_MAX: none
 static int64_t next_step(const EvalLog *log, int64_t es, int64_t step) {
   int64_t next = INT64_MAX;
   for (int i = 0; i < log->count; i++) {

@@ -1,6 +1,9 @@
-// Watching a run learn. The models go through files, so that a run may be stopped or killed at any
-// moment without losing an evaluation: as long as all pending models are there, their step is to be
-// evaluated. A task's rewards at the prompt states are computed once, z for each model.
+// Evaluating during training. The models go through files, so that a run may be stopped or killed at
+// any moment without losing an evaluation: while all pending models exist, their step is still to be
+// evaluated. The rewards of a task at the prompt states are computed once; z is computed for each
+// model.
+
+#define _GNU_SOURCE  // pthread_clockjoin_np
 
 #include "train/eval_thread.h"
 
@@ -12,10 +15,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "agent/agent.h"
-#include "core/progress.h"
+#include "core/units.h"
 #include "data/safetensors.h"
 #include "envs/tasks.h"
 #include "prompt/prompt.h"
@@ -29,17 +33,19 @@ struct EvalThread {
   int64_t seed;                // of replica 0
   char options[MACHINE_SIZE];  // to load models with
   TaskList tasks;
-  EvalLog evals;    // all that was found
+  EvalLog evals;    // all results so far
   double *best;     // [replicas]
-  float **rewards;  // [tasks] of the prompt states; NULL: the data says them
+  float **rewards;  // [tasks] at the prompt states; NULL: the data has them
 
   pthread_t thread;
-  int running;  // the thread is to be joined
+  int running;  // the thread must be joined
   atomic_int stop;
-  int64_t step;       // under way
-  int status;         // of the last evaluation …
-  char error[512];    // … and its sentence: messages are a thread's own
-  char undrawn[512];  // why there are no curves
+  _Atomic int64_t done;   // control steps of the present evaluation …
+  _Atomic int64_t total;  // … and all of it; 0: not known yet
+  int64_t step;           // that is being evaluated
+  int status;             // of the last evaluation …
+  char error[512];        // … and its error: bfm_error() is kept for each thread
+  char undrawn[512];      // why there are no curves
   pthread_mutex_t note_lock;
   char note[64];
 };
@@ -56,7 +62,7 @@ static void path_of(const EvalThread *w, const char *name, int replica, char *ou
 
 // ---------------------------------- pending models -----------------------------------------------
 
-// the last one goes first: a set that is not whole is done with
+// the last one first: an incomplete set counts as evaluated
 static void remove_pending(const EvalThread *w) {
   char path[PATH_MAX];
   for (int r = w->replicas - 1; r >= 0; r--) {
@@ -65,7 +71,7 @@ static void remove_pending(const EvalThread *w) {
   }
 }
 
-// step of a model in the folder, -1 without one
+// the step of a model in the folder, -1: there is none
 static int64_t step_of(const EvalThread *w, const char *name, int replica) {
   char path[PATH_MAX];
   SafeTensors *file;
@@ -77,14 +83,14 @@ static int64_t step_of(const EvalThread *w, const char *name, int replica) {
   return step;
 }
 
-// step of the pending models, -1 without a whole set
+// the step of the pending models, -1: the set is incomplete
 static int64_t pending_step(const EvalThread *w) {
   int64_t step = 0;
   for (int r = 0; r < w->replicas && step >= 0; r++) step = step_of(w, "pending", r);
   return step;
 }
 
-// the new best is another name of the pending model, put in place of the old
+// the new best model is a link to the pending one and replaces the old best
 static int keep_best(EvalThread *w) {
   for (int r = 0; r < w->replicas; r++) {
     double score = eval_log_score(&w->evals, w->step, w->seed + r);
@@ -102,7 +108,7 @@ static int keep_best(EvalThread *w) {
   return BFM_OK;
 }
 
-// ---------------------------------- what was found -----------------------------------------------
+// ---------------------------------- results ------------------------------------------------------
 
 static int has_task(const TaskList *tasks, const char *name) {
   for (int i = 0; i < tasks->count; i++) {
@@ -111,7 +117,7 @@ static int has_task(const TaskList *tasks, const char *name) {
   return 0;
 }
 
-// whether a score is of the tasks, and with the es, that a resumed run may have been given anew
+// whether a score is for the present tasks and es, which a resume may have changed
 static int is_comparable(const EvalThread *w, int64_t step, int64_t seed) {
   int64_t es = w->plan.es[w->plan.es_count - 1];
   int found = 0;
@@ -124,7 +130,7 @@ static int is_comparable(const EvalThread *w, int64_t step, int64_t seed) {
   return found == w->tasks.count;
 }
 
-// a best model of a later step is one of another course: the next that is evaluated replaces it
+// a best model of a later step is not of this run any more: the next evaluated model replaces it
 static void forget_best(EvalThread *w, int64_t step) {
   for (int r = 0; r < w->replicas; r++) {
     w->best[r] = -INFINITY;
@@ -137,7 +143,7 @@ static void forget_best(EvalThread *w, int64_t step) {
   }
 }
 
-// end what is under way without its result
+// stop the present evaluation without its result
 static void stop_thread(EvalThread *w) {
   if (!w->running) return;
   atomic_store(&w->stop, 1);
@@ -163,7 +169,7 @@ int eval_thread_forget(EvalThread *w, int64_t step) {
   return BFM_OK;
 }
 
-// the lines of an evaluation go to the file together
+// write all lines of an evaluation at once
 static int write_lines(EvalThread *w, const char *text, size_t size) {
   char path[PATH_MAX];
   snprintf(path, sizeof path, "%s/eval.jsonl", w->plan.folder);
@@ -177,14 +183,16 @@ static int write_lines(EvalThread *w, const char *text, size_t size) {
 
 static int each(void *context, int64_t done, int64_t total) {
   (void)done;
-  (void)total;
   EvalThread *w = context;
-  return atomic_load(&w->stop) || (w->plan.stop && *w->plan.stop);
+  atomic_store(&w->total, total * w->plan.es_count * w->replicas);
+  atomic_fetch_add(&w->done, 1);
+  return atomic_load(&w->stop);
 }
 
-#define SEATS 8  // seeds evaluated at once: a GPU's answers take longer than their work
+#define POLL_SECONDS 0.1  // between calls of the callback while the run waits
+#define SEATS 8  // seeds evaluated at the same time, because a GPU has more latency than work
 
-// one seed's evaluation, a thread's
+// the evaluation of one seed, in a thread of its own
 typedef struct {
   EvalThread *w;
   int replica;
@@ -268,7 +276,7 @@ static int evaluate_some(EvalThread *w, int first, int count, FILE *lines) {
   return status;
 }
 
-// in as few rounds as the seats allow, of about equal size: on a GPU, one takes as long as several
+// in as few rounds as the seats allow, of about equal size: on a GPU, one seed takes as long as several
 static int evaluate_pending(EvalThread *w, FILE *lines) {
   int replicas = w->replicas, rounds = (replicas + SEATS - 1) / SEATS;
   for (int i = 0; i < rounds; i++) {
@@ -298,7 +306,7 @@ static int finish(EvalThread *w, const char *text, size_t size) {
   remove_pending(w);
   char path[PATH_MAX];
   snprintf(path, sizeof path, "%s/curves", w->plan.folder);
-  // without gnuplot a run goes on as well
+  // a run continues without gnuplot too
   int drawn = !eval_log_draw(&w->plan.folder, 1, path);
   snprintf(w->undrawn, sizeof w->undrawn, "%s", drawn ? "" : bfm_error());
   take_note(w);
@@ -322,17 +330,44 @@ static void *work(void *context) {
 
 static int start(EvalThread *w, int64_t step) {
   w->step = step;
+  atomic_store(&w->done, 0);
+  atomic_store(&w->total, 0);
   w->running = !pthread_create(&w->thread, NULL, work, w);
-  return w->running ? BFM_OK : bfm_fail(BFM_NO_MEMORY, "cannot start a thread to evaluate with");
+  return w->running ? BFM_OK : bfm_fail(BFM_NO_MEMORY, "cannot start the thread that evaluates");
+}
+
+// join the thread unless it runs longer than this
+static int join_within(EvalThread *w, double seconds) {
+  struct timespec until;
+  clock_gettime(CLOCK_MONOTONIC, &until);
+  until.tv_nsec += (long)(1e9 * seconds);
+  until.tv_sec += until.tv_nsec / 1000000000;
+  until.tv_nsec %= 1000000000;
+  w->running = pthread_clockjoin_np(w->thread, NULL, CLOCK_MONOTONIC, &until) != 0;
+  return !w->running;
+}
+
+// the run's callback is called meanwhile, so that it can stop the evaluation
+static void join(EvalThread *w) {
+  Monitor *run = w->plan.monitor, monitor = {.call = run->call, .context = run->context};
+  if (join_within(w, POLL_SECONDS)) return;
+  monitor_begin(&monitor, "evaluate", "steps", atomic_load(&w->done), atomic_load(&w->total));
+  do {
+    monitor.progress.total = atomic_load(&w->total);
+    if (!monitor_update(&monitor, atomic_load(&w->done), NULL)) continue;
+    run->stopped = 1;
+    atomic_store(&w->stop, 1);
+  } while (!join_within(w, POLL_SECONDS));
 }
 
 int eval_thread_wait(EvalThread *w) {
   if (!w->running) return BFM_OK;
-  pthread_join(w->thread, NULL);
-  w->running = 0;
+  if (w->plan.monitor->stopped) atomic_store(&w->stop, 1);
+  join(w);
+  atomic_store(&w->stop, 0);
   if (!w->status) return BFM_OK;
   if (w->status == BFM_INTERRUPTED) {
-    return bfm_fail(w->status, "stopped in the evaluation of step %ld", (long)w->step);
+    return bfm_fail(w->status, "stopped during the evaluation of step %ld", (long)w->step);
   }
   return bfm_fail(w->status, "the evaluation of step %ld failed: %s", (long)w->step, w->error);
 }
@@ -364,15 +399,16 @@ void eval_thread_note(EvalThread *w, char *out, size_t size) {
 
 const char *eval_thread_undrawn(const EvalThread *w) { return w->undrawn; }
 
-// a task that is no expression has its rewards in the data, where a collector without --task left 0
-static int prompt_args_rewards(EvalThread *w, bfm_agent *agent, int i) {
+// The rewards of a task that is not an expression are in the data; a collector without --task wrote
+// zeros there.
+static int task_rewards(EvalThread *w, bfm_agent *agent, int i) {
   const Task *task = task_find(w->plan.env, w->tasks.text[i]);
   if (task && !task->expression) {
     for (int64_t k = 0; k < w->plan.rows; k++) {
       if (w->plan.rewards[k] != 0) return BFM_OK;
     }
-    return bfm_fail(BFM_BAD_ARGUMENT, "the task %s of %s needs rewards in the data, which %s",
-                    task->name, w->plan.env, w->plan.rows ? "are all 0" : "has none");
+    return bfm_fail(BFM_BAD_ARGUMENT, "the task %s of %s needs rewards in the data, but %s",
+                    task->name, w->plan.env, w->plan.rows ? "they are all 0" : "there are none");
   }
   w->rewards[i] = malloc((size_t)(bfm_agent_prompt_count(agent) + 1) * sizeof *w->rewards[i]);
   if (!w->rewards[i]) return bfm_fail(BFM_NO_MEMORY, "no memory for the rewards of a task");
@@ -386,14 +422,14 @@ static int prepare(EvalThread *w, bfm_agent *agent) {
   if (!w->best || !w->rewards) {
     return bfm_fail(BFM_NO_MEMORY, "no memory for %d tasks", w->tasks.count);
   }
-  for (int i = 0; i < w->tasks.count; i++) TRY(prompt_args_rewards(w, agent, i));
+  for (int i = 0; i < w->tasks.count; i++) TRY(task_rewards(w, agent, i));
   return BFM_OK;
 }
 
 int eval_thread_new(EvalThread **out, const EvalThreadPlan *plan, bfm_agent *agent) {
   EvalThread *w = calloc(1, sizeof *w);
   *out = NULL;
-  if (!w) return bfm_fail(BFM_NO_MEMORY, "no memory to evaluate with");
+  if (!w) return bfm_fail(BFM_NO_MEMORY, "no memory for evaluations");
   w->plan = *plan;
   w->replicas = agent->R;
   w->seed = agent->config.seed;
@@ -407,9 +443,9 @@ int eval_thread_new(EvalThread **out, const EvalThreadPlan *plan, bfm_agent *age
 
 int eval_thread_resume(EvalThread *w, int64_t step) {
   int64_t pending = pending_step(w);
-  int go_on = pending >= 0 && pending <= step;
-  TRY(eval_thread_forget(w, go_on ? pending - 1 : step));
-  if (go_on) return start(w, pending);
+  int resumes = pending >= 0 && pending <= step;
+  TRY(eval_thread_forget(w, resumes ? pending - 1 : step));
+  if (resumes) return start(w, pending);
   remove_pending(w);
   return BFM_OK;
 }

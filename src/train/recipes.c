@@ -1,5 +1,5 @@
-// Recipes. Each row is a kind of data, the algorithms it is for and the options they then start
-// with; what a user types goes before. docs/learning.md says which experiment chose a row.
+// Recipes. Each row has a kind of data, algorithms, and their default options on that data. Options
+// that the user gives override them. docs/learning.md says which experiment chose a row.
 
 #include "train/recipes.h"
 
@@ -23,7 +23,7 @@ static const struct {
 };
 #define RECIPE_COUNT (sizeof recipes / sizeof *recipes)
 
-// who collected it, by the beginning of the note in the file
+// the kind of data by the beginning of the collector's name in the file
 static const struct {
   const char *collector, *kind;
 } kinds[] = {{"mood", "mood"}, {"td3", "mood"}, {"d4rl", "d4rl"}, {"", "rnd"}};
@@ -70,7 +70,7 @@ int recipe_apply(const char *recipe, const char *kind, cJSON *options) {
 }
 
 void recipes_help(FILE *out) {
-  fputs("Recipes, by the kind of data and the algorithm; flags go before them:\n", out);
+  fputs("Recipes: defaults by the kind of data and the algorithm; flags override them:\n", out);
   for (size_t i = 0; i < RECIPE_COUNT; i++) {
     fprintf(out, "  %-5s %-22s %s\n", recipes[i].kind, recipes[i].algos, recipes[i].options);
   }

@@ -8,14 +8,14 @@
 
 #include "core/status.h"
 
-// the kind of data a collector's note stands for: "rnd", "mood" or "d4rl"; an unknown one is "rnd"
+// the kind of data of a collector: "rnd", "mood" or "d4rl"; "rnd" for an unknown collector
 const char *recipe_kind(const char *collector);
 
-// add what the recipe ("auto": by the kind, "none", or a kind's name) says for the algorithm to
-// options, where they do not say it themselves
+// add the options of a recipe to `options`, unless they are there. recipe: "auto" (by the kind),
+// "none", or the name of a kind
 int recipe_apply(const char *recipe, const char *kind, cJSON *options);
 
-// "name=value name=value" as options, where they are not set
+// add "name=value name=value" to `options`, unless they are there
 int recipe_add(const char *text, cJSON *options);
 
 // the table, for --help

@@ -3,41 +3,32 @@
 //   log.jsonl          one JSON line every log-every steps: step, seconds, steps/s, losses, metrics
 //   state.safetensors  everything of the agent
 //   model.safetensors  the model; model.0.safetensors … with several seeds
-// and with --eval-every what watch.h writes.
+// and with --eval-every the files of eval_thread.h.
 
 #ifndef BFM_TRAIN_TRAIN_H
 #define BFM_TRAIN_TRAIN_H
 
-#include <signal.h>
-
 #include "agent/snapshot.h"
-#include "core/options.h"
-#include "data/dataset.h"
 #include "core/folder.h"
+#include "core/monitor.h"
+#include "data/dataset.h"
 #include "train/eval_thread.h"
-
-// all that is not the agent's own
-typedef struct {
-  int64_t steps, stride, save_every, log_every;
-  int64_t eval_every, eval_episodes, eval_steps, prompt_states;
-  int recipe, eval_es, on_divergence;
-  char eval_tasks[OPTION_TEXT_SIZE], env[OPTION_TEXT_SIZE];
-} TrainSettings;
-
-extern const Option train_options[];
+#include "train/settings.h"
 
 typedef struct {
-  const char *const *data;  // dataset files; a resume needs none, the run knows them
+  const char *const *data;  // dataset files; a resume needs none, run.json names them
   int data_count;
   const char *folder;
-  const char *settings;  // given ones, a JSON object; a resume takes the others from the run
-  const char *options;   // of the agent, a JSON object; before the recipe
-  int resume, quiet;
-  const volatile sig_atomic_t *stop;  // not 0: save and stop
+  const char *settings;  // given ones, a JSON object; a resume takes the others from run.json
+  const char *options;   // of the agent, a JSON object; they override the recipe
+  int resume;
+  bfm_progress_callback *progress;  // as in bfm_training
+  void *context;
 } TrainPlan;
 
 typedef struct {
   TrainPlan plan;
+  Monitor monitor;
   TrainSettings settings;
   Folder folder;
   bfm_agent *agent;
@@ -53,28 +44,28 @@ typedef struct {
   int64_t logged_step;  // the last line of the log, and when
   double logged_seconds;
 
-  EvalThread *watch;    // NULL: no evaluation
-  int64_t sample_rows;  // of the data: states with the rewards the file has
+  EvalThread *evaluator;  // NULL: no evaluation
+  int64_t sample_rows;    // states of the data, with the rewards in the file
   float *sample_obs, *sample_rewards;
 
-  Snapshot good[2];  // the older one is far enough from a divergence that is noticed later
+  Snapshot good[2];  // the older one is from before a divergence that is noticed late
   int older, restarts;
 
   int begun;  // the folder may have traces of this run …
   int kept;   // … which are worth keeping
 } Training;
 
-// read the data, make or load the agent, make the folder: all that can go wrong before the first
+// read the data, make or load the agent, make the folder: everything that can fail before the first
 // step. Leaves nothing behind when it fails
 int training_open(Training *t, const TrainPlan *plan);
 
-// train until the planned steps are done and evaluated; BFM_INTERRUPTED when told to stop, with all
-// saved; BFM_DIVERGED with the last good models and state saved
+// train until the planned steps are done and evaluated; BFM_INTERRUPTED when the callback stopped
+// the run, with everything saved; BFM_DIVERGED with the last good models and state saved
 int training_run(Training *t);
 
 void training_close(Training *t);
 
-// a run.json, checked: the names of its data, their checksum and its settings are there
+// read run.json and check that it has the names of the data, their checksum and the settings
 int training_read_record(cJSON **record, const char *path);
 
 // where a replica's model is saved

@@ -338,7 +338,7 @@ def test_resume_needs_a_run_and_its_data(data, tmp_path):
     assert process.returncode == 2, process.stderr
     assert f"the file has {flag} {was}, which cannot change to 8" in process.stderr
   error = refused("train", "--resume", "--steps", 4, "--seed", 1, "-o", tmp_path / "run")
-  assert "seed is 1, but the run in" in error and "has 0, which it keeps" in error
+  assert "seed is 1, but the run in" in error and "has seed 0 and keeps it" in error
   assert run("train", "--resume", "--steps", 3, "--seed", 0, "-o", tmp_path / "run").returncode == 0
   data.unlink()
   assert "No such file" in refused("train", "--resume", "--steps", 4, "-o", tmp_path / "run")

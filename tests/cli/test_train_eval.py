@@ -331,5 +331,5 @@ def test_a_task_without_an_expression_needs_rewards_other_than_0(tmp_path):
   data = tmp_path / "data.h5"
   assert run("collect", "hopper", "--steps", 200, "--envs", 4, "-o", data).returncode == 0
   error = refused("train", data, *TINY, *EVAL, "--steps", 20, "-o", tmp_path / "run")
-  assert "the task run of hopper needs rewards in the data, which are all 0" in error
+  assert "the task run of hopper needs rewards in the data, but they are all 0" in error
   train(data, tmp_path / "speed", *EVAL, "--steps", 20, "--eval-tasks", "speed")

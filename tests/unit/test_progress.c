@@ -9,7 +9,8 @@
 
 #include <cmocka.h>
 
-#include "core/progress.h"
+#include "cli/progress.h"
+#include "core/units.h"
 
 static void test_counts(void **state) {
   (void)state;

@@ -1,11 +1,14 @@
 // The progress line of long work: share done, rate, time left. One line that rewrites itself on a
 // terminal; nothing at all when standard error is not one (or --quiet).
 
-#ifndef BFM_CORE_PROGRESS_H
-#define BFM_CORE_PROGRESS_H
+#ifndef BFM_CLI_PROGRESS_H
+#define BFM_CLI_PROGRESS_H
 
+#include <signal.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "bfm.h"
 
 typedef struct {
   const char *what;  // "train"
@@ -22,13 +25,16 @@ void progress_start(Progress *p, const char *what, const char *unit, int64_t don
 void progress_update(Progress *p, int64_t done, const char *note);
 void progress_end(Progress *p);
 
+// The line of a run of the library: progress_of_run is its callback, whose context is a RunProgress.
+// *stop not 0 stops the run. Call progress_end(&run.line) after it.
+typedef struct {
+  int quiet;
+  const volatile sig_atomic_t *stop;
+  Progress line;
+} RunProgress;
+int progress_of_run(void *run_progress, const bfm_progress *progress);
+
 // the line's text at this time: "train  45%  450k/1M steps  1.8k/s  5 min left  note"
 void progress_text(const Progress *p, double now, const char *note, char *out, size_t size);
-
-// 1234567 as "1.23M", 90061 seconds as "25 h 1 min": short forms for people
-void short_count(double count, char *out, size_t size);
-void short_time(double seconds, char *out, size_t size);
-
-double seconds_now(void);  // monotonic clock
 
 #endif

@@ -1,48 +1,18 @@
 // The progress line: the rate is the mean since the start (or since the resume), which is what the
 // time left follows from. Redrawn five times a second at most, and cut to the terminal's width.
 
-#include "core/progress.h"
+#include "cli/progress.h"
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/ioctl.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "core/units.h"
 
 #define REDRAW_SECONDS 0.2
 #define LINE_SIZE 512
-
-double seconds_now(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-void short_count(double count, char *out, size_t size) {
-  static const struct {
-    double from, unit;
-    const char *suffix;
-  } scales[] = {{999.5e6, 1e9, "G"}, {999.5e3, 1e6, "M"}, {9999.5, 1e3, "k"}, {-INFINITY, 1, ""}};
-  int i = 0;
-  while (count < scales[i].from) i++;
-  double value = count / scales[i].unit;
-  // whole numbers as they are, others to three digits, but never as 4.56e+03
-  snprintf(out, size, "%.*g%s", value == floor(value) || value >= 999.5 ? 4 : 3, value,
-           scales[i].suffix);
-}
-
-void short_time(double seconds, char *out, size_t size) {
-  if (!(seconds < 1e9)) {
-    snprintf(out, size, "?");
-  } else if (seconds < 99.5) {
-    snprintf(out, size, "%.0f s", seconds);
-  } else if (seconds < 99.5 * 60) {
-    snprintf(out, size, "%.0f min", seconds / 60);
-  } else {
-    long minutes = lround(seconds / 60);
-    snprintf(out, size, "%ld h %ld min", minutes / 60, minutes % 60);
-  }
-}
 
 void progress_text(const Progress *p, double now, const char *note, char *out, size_t size) {
   char done[32], total[32], rate[32], left[32];
@@ -86,4 +56,24 @@ void progress_update(Progress *p, int64_t done, const char *note) {
 void progress_end(Progress *p) {
   if (p->active && p->last > -INFINITY) fputc('\n', stderr);
   p->active = 0;
+}
+
+// A run has stages. The line of a stage that is complete stays, others are overwritten by the next
+int progress_of_run(void *context, const bfm_progress *progress) {
+  RunProgress *run = context;
+  Progress *line = &run->line;
+  if (!progress->total) return *run->stop != 0;
+  if (!line->what) {
+    progress_start(line, progress->stage, progress->unit, 0, 0, run->quiet);
+  } else if (strcmp(line->what, progress->stage)) {
+    if (line->active && line->done >= line->total) fputc('\n', stderr);
+    line->last = -INFINITY;
+  }
+  line->what = progress->stage;
+  line->unit = progress->unit;
+  line->total = progress->total;
+  line->start_done = progress->first;
+  line->start = seconds_now() - progress->seconds;
+  progress_update(line, progress->done, progress->note);
+  return *run->stop != 0;
 }

@@ -1,13 +1,13 @@
-// The training loop. The agent runs in chunks of about half a second, so that progress, the log and
-// Ctrl-C are served without the device waiting; chunks end where a log line, a look at its health,
-// an evaluation or a save is due. None of these changes a bit of the result.
+// The training loop. The agent runs in chunks of about half a second, between which the callback is
+// called; chunks also end where a log line, a divergence check, an evaluation or a save is due. None
+// of these changes a bit of the result.
 
 #include <inttypes.h>
 #include <math.h>
 
 #include "agent/agent.h"
 #include "agent/guard.h"
-#include "core/progress.h"
+#include "core/units.h"
 #include "train/train.h"
 
 #define CHUNK_SECONDS 0.5
@@ -18,7 +18,7 @@
 
 // ---------------------------------- the log ------------------------------------------------------
 
-// one number, or with several seeds one a seed: values [R, count], column i
+// column i of values [R, count]: a number, or with several seeds an array
 static cJSON *column_item(const float *values, int R, int count, int i) {
   if (R == 1) return log_number(values[i]);
   cJSON *items = cJSON_CreateArray();
@@ -52,7 +52,7 @@ static int write_log(Training *t) {
   return status;
 }
 
-static void progress_note(const Training *t, char *out, size_t size) {
+static void write_note(const Training *t, char *out, size_t size) {
   int R = bfm_agent_replicas(t->agent), count = bfm_agent_loss_count(t->agent);
   size_t at = 0;
   for (int i = 0; i < count && at < size; i++) {
@@ -60,7 +60,7 @@ static void progress_note(const Training *t, char *out, size_t size) {
     for (int r = 0; r < R; r++) mean += t->losses[r * count + i] / R;
     at += snprintf(out + at, size - at, "%s %.4g  ", bfm_agent_loss_name(t->agent, i), mean);
   }
-  if (t->watch && at < size) eval_thread_note(t->watch, out + at, size - at);
+  if (t->evaluator && at < size) eval_thread_note(t->evaluator, out + at, size - at);
 }
 
 // ---------------------------------- divergence ---------------------------------------------------
@@ -71,7 +71,7 @@ static int take_snapshot(Training *t) {
   return BFM_OK;
 }
 
-// both, so that neither is of what came after, and memory for both is there
+// both, so that neither is of a later step, and so that memory for both is allocated
 static int take_snapshots(Training *t) {
   TRY(take_snapshot(t));
   return take_snapshot(t);
@@ -82,7 +82,7 @@ static int save(Training *t) {
   for (int r = 0; r < bfm_agent_replicas(t->agent); r++) {
     training_model_path(t, r, path, sizeof path);
     TRY(bfm_agent_save_model(t->agent, r, path));
-    t->kept = 1;  // with its record and log, whatever becomes of the rest
+    t->kept = 1;  // the record and the log too, even if the rest fails
   }
   folder_file(&t->folder, "state.safetensors", path, sizeof path);
   return bfm_agent_save_state(t->agent, path);
@@ -98,8 +98,8 @@ static int log_divergence(Training *t, const char *why, double lr) {
   return status;
 }
 
-// back to the last good state; then either on with a lower learning rate, or the end of the run.
-// It is saved first: what is on the disk may be of later steps, and a resume would go on with those
+// Restore the last good state; then either continue with a lower learning rate or end the run. The
+// state is saved first: the files may be of later steps, and a resume would continue with those.
 static int fall_back(Training *t) {
   enum { STOP, RESTART };
   char why[512];
@@ -113,7 +113,7 @@ static int fall_back(Training *t) {
 
   fclose(t->log);
   TRY(folder_open_log(&t->folder, "log.jsonl", "step", step, &t->log));
-  if (t->watch) TRY(eval_thread_forget(t->watch, step));
+  if (t->evaluator) TRY(eval_thread_forget(t->evaluator, step));
   t->logged_step = step;
   TRY(log_divergence(t, why, lr));
   if (!again) {
@@ -144,44 +144,45 @@ static int64_t steps_to_due(const Training *t, int64_t step) {
   return min64(due, s->steps - step);
 }
 
-// what is due at this step: evaluations before saves, so that a saved step has been handed over
+// the work that is due at this step: evaluations before saves, so that the evaluator has every step
+// that was saved
 static int serve(Training *t, int64_t step) {
   const TrainSettings *s = &t->settings;
   int last = step == s->steps;
   if (is_due(step, s->log_every) || last) TRY(write_log(t));
   if (is_due(step, SNAPSHOT_STEPS)) TRY(take_snapshot(t));
-  if (!t->watch || (!last && !is_due(step, s->eval_every))) return BFM_OK;
+  if (!t->evaluator || (!last && !is_due(step, s->eval_every))) return BFM_OK;
   t->kept = 1;
-  return eval_thread_begin(t->watch, t->agent);
+  return eval_thread_begin(t->evaluator, t->agent);
 }
 
-// an evaluation that a stopped run had no time to begin, or in more episodes than it has
+// start an evaluation that the stopped run did not begin, or that had fewer episodes than are wanted
 static int catch_up(Training *t, int64_t step) {
   const TrainSettings *s = &t->settings;
-  if (!t->watch || !step || (!is_due(step, s->eval_every) && step != s->steps)) return BFM_OK;
-  if (eval_thread_knows(t->watch, step)) return BFM_OK;
-  TRY(eval_thread_forget(t->watch, step - 1));
-  return eval_thread_begin(t->watch, t->agent);
+  if (!t->evaluator || !step || (!is_due(step, s->eval_every) && step != s->steps)) return BFM_OK;
+  if (eval_thread_knows(t->evaluator, step)) return BFM_OK;
+  TRY(eval_thread_forget(t->evaluator, step - 1));
+  return eval_thread_begin(t->evaluator, t->agent);
 }
-
-static int stopped(const Training *t) { return t->plan.stop && *t->plan.stop; }
 
 static int interrupted(const Training *t, int64_t step) {
   return bfm_fail(BFM_INTERRUPTED,
-                  "stopped at step %" PRId64 " of %" PRId64 "; bfm train --resume -o %s goes on",
+                  "stopped at step %" PRId64 " of %" PRId64
+                  "; continue with bfm train --resume -o %s",
                   step, t->settings.steps, t->folder.path);
 }
 
-// *saved: the step that is on the disk
-static int train(Training *t, Progress *progress, int64_t *saved) {
+// *saved: the step of the files
+static int train(Training *t, int64_t *saved) {
   const TrainSettings *s = &t->settings;
   int64_t chunk = 1, step = t->first_step;
+  char note[256] = "";
   double start = seconds_now(), last_save = start;
   t->logged_step = step;
   TRY(catch_up(t, step));
   if (step < s->steps) TRY(take_snapshots(t));
 
-  while (step < s->steps && !stopped(t)) {
+  while (step < s->steps && !t->monitor.stopped) {
     double before = seconds_now();
     int64_t n = min64(chunk, steps_to_due(t, step));
     int status = bfm_agent_train(t->agent, n, t->losses);
@@ -205,14 +206,14 @@ static int train(Training *t, Progress *progress, int64_t *saved) {
       *saved = step;
       last_save = seconds_now();
     }
-    char note[256];
-    progress_note(t, note, sizeof note);
-    progress_update(progress, step, note);
+    write_note(t, note, sizeof note);
+    monitor_update(&t->monitor, step, note);
   }
+  monitor_end(&t->monitor, step, note);
   return BFM_OK;
 }
 
-// what was learned is worth keeping when an evaluation or the log failed
+// save the models although an evaluation or the log failed
 static int rescue(Training *t, int status, int64_t step) {
   char why[512];
   snprintf(why, sizeof why, "%s", bfm_error());
@@ -222,17 +223,15 @@ static int rescue(Training *t, int status, int64_t step) {
 }
 
 int training_run(Training *t) {
-  Progress progress;
-  progress_start(&progress, "train", "steps", t->first_step, t->settings.steps, t->plan.quiet);
+  monitor_begin(&t->monitor, "train", "steps", t->first_step, t->settings.steps);
   int64_t saved = t->plan.resume ? t->first_step : -1;
-  int status = train(t, &progress, &saved);
-  progress_end(&progress);
+  int status = train(t, &saved);
   int64_t step = bfm_agent_step(t->agent);
   if (status == BFM_DIVERGED) return status;
   if (status && status != BFM_INTERRUPTED) return saved == step ? status : rescue(t, status, step);
 
   if (saved != step) TRY(save(t));
   if (step < t->settings.steps) return interrupted(t, step);
-  status = t->watch ? eval_thread_wait(t->watch) : BFM_OK;
+  status = t->evaluator ? eval_thread_wait(t->evaluator) : BFM_OK;
   return status == BFM_INTERRUPTED ? interrupted(t, step) : status;
 }
