@@ -4,6 +4,7 @@ Everything the package computes is computed by libbfm; this file only finds it, 
 functions of include/bfm.h and turns a status into an exception with bfm_error()'s sentence.
 """
 import ctypes
+import json
 import operator
 import os
 from ctypes import (POINTER, c_char_p, c_double, c_int, c_int64, c_size_t, c_uint32, c_uint64,
@@ -188,6 +189,7 @@ declare({
 
 libc = ctypes.CDLL(None)
 libc.free.argtypes = [c_void_p]
+libc.sigaltstack.argtypes = [c_void_p, c_void_p]
 
 
 def check(status):
@@ -205,6 +207,51 @@ def text(pointer):
     return ctypes.string_at(pointer).decode()
   finally:
     libc.free(pointer)
+
+
+# ---------------------------------- texts --------------------------------------------------------
+
+
+def without_nul(value, name):
+  """value, which C would cut at a NUL character."""
+  if (b"\0" if isinstance(value, bytes) else "\0") in value:
+    raise ArgumentError(f"{name} is {value!r}, which has a NUL character")
+  return value
+
+
+def encode(value, name):
+  """A text as C gets it; None is NULL."""
+  if value is None:
+    return None
+  if not isinstance(value, str):
+    raise ArgumentError(f"{name} is {value!r}, but must be a text")
+  try:
+    return without_nul(value, name).encode()
+  except UnicodeEncodeError as error:
+    raise ArgumentError(f"{name} is {value!r}: {error}") from None
+
+
+def path_bytes(path):
+  """A path as C gets it, with ~ expanded."""
+  try:
+    return without_nul(os.fsencode(os.path.expanduser(path)), "a path")
+  except TypeError:
+    raise ArgumentError(f"{path!r} is not a path") from None
+
+
+def options_json(options):
+  """Keyword arguments as the library's JSON: z_mix is "z-mix", with_ is "with", infinity is "inf"."""
+  def value(name, x):
+    x = x.item() if isinstance(x, (np.generic, np.ndarray)) else x
+    if isinstance(x, str):
+      return without_nul(x, name)
+    return str(x) if isinstance(x, float) and not np.isfinite(x) else x
+
+  names = {name.rstrip("_").replace("_", "-"): value(name, x) for name, x in options.items()}
+  try:
+    return json.dumps(names).encode()
+  except TypeError as error:
+    raise ArgumentError(f"an option's value is neither a number nor a text: {error}") from None
 
 
 # ---------------------------------- arrays -------------------------------------------------------

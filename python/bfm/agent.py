@@ -9,25 +9,9 @@ import os
 
 import numpy as np
 
-from ._lib import ArgumentError, Batch, Evaluation, Handle, array, check, lib, pointer, text
+from ._lib import (ArgumentError, Batch, Evaluation, Handle, array, check, encode, lib, options_json,
+                   path_bytes, pointer, text)
 from .env import sizes_of
-
-
-def options_json(options):
-  """Python keyword arguments as the library's JSON: z_mix is "z-mix", an infinity is "inf"."""
-  def value(x):
-    x = x.item() if isinstance(x, (np.generic, np.ndarray)) else x
-    return str(x) if isinstance(x, float) and not np.isfinite(x) else x
-
-  names = {name.replace("_", "-"): value(x) for name, x in options.items()}
-  try:
-    return json.dumps(names).encode()
-  except TypeError as error:
-    raise ArgumentError(f"an option's value is neither a number nor a text: {error}") from None
-
-
-def path_bytes(path):
-  return os.fsencode(os.path.expanduser(path))
 
 
 class Agent:
@@ -203,14 +187,14 @@ class Agent:
     """Give the agent the name of its domain and prompt states: observations obs [rows, obs] and
     their states qpos, qvel and act. Without obs, the agent gets only the name."""
     if obs is None:
-      check(lib.bfm_agent_set_prompt(self._handle, env.encode(), 0, None, None, None, None))
+      check(lib.bfm_agent_set_prompt(self._handle, encode(env, "env"), 0, None, None, None, None))
       return
     sizes, rows = sizes_of(env), len(obs)
     obs = array(obs, (rows, self.obs_dim), "obs")
     qpos = array(qpos, (rows, sizes.nq), "qpos", np.float64)
     qvel = None if qvel is None else array(qvel, (rows, sizes.nv), "qvel", np.float64)
     act = None if act is None else array(act, (rows, sizes.na), "act", np.float64)
-    check(lib.bfm_agent_set_prompt(self._handle, env.encode(), rows, pointer(obs), pointer(qpos),
+    check(lib.bfm_agent_set_prompt(self._handle, encode(env, "env"), rows, pointer(obs), pointer(qpos),
                                    pointer(qvel), pointer(act)))
 
   def prompt(self, *, reward=None, task=None, goal=None, demo=None, z=None, obs=None, softmax=0.0,
@@ -235,7 +219,8 @@ class Agent:
     if softmax and reward is None:
       raise ArgumentError("softmax weighs rewards: it goes with reward= or task=")
     if isinstance(reward, str):
-      check(lib.bfm_agent_prompt_text(self._handle, replica, reward.encode(), softmax, pointer(z)))
+      check(lib.bfm_agent_prompt_text(self._handle, replica, encode(reward, "reward"), softmax,
+                                      pointer(z)))
     elif reward is not None:
       if obs is None:
         raise ArgumentError("a reward in numbers needs the states it was given at: obs=")
@@ -246,7 +231,8 @@ class Agent:
     elif kept is not None:
       check(lib.bfm_agent_prompt_file(self._handle, replica, path_bytes(kept), pointer(z)))
     elif isinstance(goal, str):
-      check(lib.bfm_agent_prompt_goal(self._handle, replica, goal.encode(), pointer(z), None, 0))
+      check(lib.bfm_agent_prompt_goal(self._handle, replica, encode(goal, "goal"), pointer(z), None,
+                                      0))
     elif isinstance(goal, dict):
       self._prompt_state(goal, replica, z)
     elif isinstance(demo, (str, os.PathLike)):
@@ -303,7 +289,7 @@ class Agent:
       except KeyboardInterrupt:
         return 1
 
-    plan = Evaluation(tasks=(ctypes.c_char_p * len(tasks))(*(task.encode() for task in tasks)),
+    plan = Evaluation(tasks=(ctypes.c_char_p * len(tasks))(*(encode(task, "task") for task in tasks)),
                       task_count=len(tasks), z=pointer(z), episodes=episodes, steps=steps, es=es,
                       seed=seed, softmax=softmax, threads=threads, each=Evaluation.Each(each))
     check(lib.bfm_agent_evaluate(self._handle, ctypes.byref(plan), pointer(returns)))

@@ -7,12 +7,12 @@ over. If the packages are installed, `Env.vector(task)` is a Gymnasium vector en
 import ctypes
 import functools
 import importlib
-import os
 from ctypes import POINTER, c_char_p, c_double, c_int, c_int64, c_size_t, c_uint64, c_void_p
 
 import numpy as np
 
-from ._lib import ArgumentError, Handle, Sized, array, check, declare, lib, pointer
+from ._lib import (ArgumentError, Handle, Sized, array, check, declare, encode, lib, path_bytes,
+                   pointer)
 
 TERMINATED, TIME, DIVERGED = 1, 2, 4  # bits of Env.ended
 
@@ -61,7 +61,7 @@ def tasks(domain):
   """{name: expression} of a domain's tasks; None if the reward depends on more than the state."""
   result = {}
   expression = c_char_p()
-  while name := lib.bfm_domain_task(domain.encode(), len(result), None, ctypes.byref(expression)):
+  while name := lib.bfm_domain_task(encode(domain, "domain"), len(result), None, ctypes.byref(expression)):
     result[name.decode()] = expression.value.decode() if expression.value else None
   return result
 
@@ -76,7 +76,7 @@ class Env:
 
   def __init__(self, domain, num_envs=1, seed=0, threads=0):
     handle = Handle(lib.bfm_env_free)
-    check(lib.bfm_env_new(ctypes.byref(handle), domain.encode(), num_envs, seed, threads))
+    check(lib.bfm_env_new(ctypes.byref(handle), encode(domain, "domain"), num_envs, seed, threads))
     self._open = handle
     self.domain = domain
     self.num_envs = num_envs
@@ -206,7 +206,7 @@ class Env:
   def reward(self, task):
     """The rewards of the present states, for the name of a task or an expression."""
     rewards = self._array()
-    check(lib.bfm_env_reward(self._handle, task.encode(), pointer(rewards)))
+    check(lib.bfm_env_reward(self._handle, encode(task, "task"), pointer(rewards)))
     return rewards
 
   def vector(self, task):
@@ -234,7 +234,7 @@ def rewards(domain, task, qpos, qvel=None, act=None, threads=0):
   if act is not None:
     act = array(act, (count, sizes.na), "act", np.float64)
   out = np.empty(count)
-  check(lib.bfm_domain_rewards(domain.encode(), task.encode(), count, pointer(qpos), pointer(qvel),
+  check(lib.bfm_domain_rewards(encode(domain, "domain"), encode(task, "task"), count, pointer(qpos), pointer(qvel),
                         pointer(act), threads, pointer(out)))
   return out
 
@@ -242,8 +242,8 @@ def rewards(domain, task, qpos, qvel=None, act=None, threads=0):
 def pictures(domain, qpos, path, columns=8, width=320, height=240):
   """Draw states qpos [n, nq] into one PNG file, with so many columns of width x height pixels."""
   qpos = array(np.atleast_2d(qpos), ("n", sizes_of(domain).nq), "qpos", np.float64)
-  check(lib.bfm_domain_render(domain.encode(), len(qpos), pointer(qpos), columns, width, height,
-                         os.fsencode(path)))
+  check(lib.bfm_domain_render(encode(domain, "domain"), len(qpos), pointer(qpos), columns, width, height,
+                         path_bytes(path)))
 
 
 # ---------------------------------- others' views ------------------------------------------------

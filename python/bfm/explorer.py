@@ -8,8 +8,8 @@ from ctypes import POINTER, c_char_p, c_int, c_int64, c_size_t, c_uint64, c_void
 
 import numpy as np
 
-from ._lib import ArgumentError, Handle, Sized, array, check, declare, lib, pointer
-from .agent import options_json, path_bytes
+from ._lib import (ArgumentError, Handle, Sized, array, check, declare, encode, lib, options_json,
+                   path_bytes, pointer)
 
 
 class Sizes(Sized):
@@ -163,8 +163,8 @@ class Explorer:
 
   def save(self, path, task=0, env=None, name=None):
     """Write the policy of one task, with the names of the domain and of the task."""
-    check(lib.bfm_explorer_save_model(self._handle, task, env and env.encode(),
-                                      name and name.encode(), path_bytes(path)))
+    check(lib.bfm_explorer_save_model(self._handle, task, encode(env, "env"),
+                                      encode(name, "name"), path_bytes(path)))
 
   def save_state(self, path):
     """Write everything learned, to resume from. The file has no transitions: add them again."""
