@@ -3,6 +3,8 @@ from ._lib import ArgumentError, Error, lib
 from .agent import Agent, load
 from .env import Env, pictures, rewards
 from .explorer import Explorer
+from .runs import collect, train
 
-__all__ = ["Agent", "ArgumentError", "Env", "Error", "Explorer", "load", "pictures", "rewards"]
+__all__ = ["Agent", "ArgumentError", "Env", "Error", "Explorer", "collect", "load", "pictures",
+           "rewards", "train"]
 __version__ = lib.bfm_version().decode()
