@@ -85,8 +85,8 @@ static int run(Arguments *a) {
   int status = collection_open(&collection, &plan);
   free(given);
   if (status) return status;
-  if (!a->quiet) print_start(collection);
   cli_catch_signals();
+  if (!a->quiet) print_start(collection);
   status = collection_run(collection);
   progress_end(&progress.line);
   if (!status && !a->quiet) print_end(collection, a->path);

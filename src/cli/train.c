@@ -134,8 +134,8 @@ static int run(Arguments *a) {
   free(options);
   free(settings);
   if (status) return status;
-  if (!a->quiet) print_start(&training);
   cli_catch_signals();
+  if (!a->quiet) print_start(&training);
   status = training_run(&training);
   progress_end(&progress.line);
   if (!status && !a->quiet) print_end(&training);
