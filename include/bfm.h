@@ -226,6 +226,29 @@ BFM_API bfm_status bfm_agent_fingerprint(bfm_agent *agent, int replica, char out
 /// carries. Models written by `bfm train` have 100,000 of them by default.
 /// @{
 
+/// What the agent is told: one of reward, goal, demo and file; the others are NULL.
+typedef struct {
+  size_t size;         ///< Set to sizeof(bfm_prompt).
+  const char *reward;  ///< The name of a task ("run") or an expression ("torso.z > 1.2").
+  const char *goal;    ///< Named values ("torso.z = 1.3, speed = 0"), or a JSON file with a state.
+  const char *demo;    ///< A dataset file: a demonstration.
+  const char *file;    ///< A file that `bfm prompt -o` wrote.
+  double softmax;      ///< Of a reward, as in bfm_agent_prompt_text.
+} bfm_prompt;
+
+/// z of any prompt. The functions below are its parts.
+///
+/// report, unless it is NULL, receives one line of at most `size` bytes for people: the mean and the
+/// range of the reward over the prompt states, or the state that was chosen for a goal.
+///
+/// A prompt that says nothing is refused with BFM_BAD_ARGUMENT: a reward that is the same in all
+/// prompt states, or a z whose norm is 0.
+///
+/// Errors also: BFM_UNAVAILABLE when the robot's model file is not found, BFM_IO, BFM_BAD_FILE.
+/// Threads: shared.
+BFM_API bfm_status bfm_agent_prompt(bfm_agent *agent, int replica, const bfm_prompt *prompt,
+                                    float *z, char *report, size_t size);
+
 /// z of a reward in words: the name of a task ("run") or an expression ("torso.z > 1.2").
 ///
 /// softmax 0 weighs each prompt state by its reward. softmax > 0 is a temperature: states are

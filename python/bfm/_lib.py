@@ -129,6 +129,12 @@ class Batch(Sized):
       "obs", "act", "next_obs", "discount", "z", "noise_next", "noise_pi"))]
 
 
+class Prompt(Sized):
+  """bfm_prompt"""
+  _fields_ = [("size", c_size_t), *((name, c_char_p) for name in ("reward", "goal", "demo", "file")),
+              ("softmax", c_double)]
+
+
 class Evaluation(Sized):
   """bfm_evaluation"""
   Each = ctypes.CFUNCTYPE(c_int, c_void_p, c_int64, c_int64)
@@ -172,11 +178,8 @@ declare({
     "bfm_agent_set_prompt": (c_int, agent, c_char_p, rows, floats, floats, floats, floats),
     "bfm_agent_env": (c_char_p, agent),
     "bfm_agent_prompt_count": (c_int64, agent),
-    "bfm_agent_prompt_text": (c_int, agent, c_int, c_char_p, c_double, floats),
-    "bfm_agent_prompt_goal": (c_int, agent, c_int, c_char_p, floats, c_char_p, c_size_t),
+    "bfm_agent_prompt": (c_int, agent, c_int, POINTER(Prompt), floats, c_char_p, c_size_t),
     "bfm_agent_prompt_state": (c_int, agent, c_int, floats, floats, floats, floats),
-    "bfm_agent_prompt_demo": (c_int, agent, c_int, c_char_p, floats),
-    "bfm_agent_prompt_file": (c_int, agent, c_int, c_char_p, floats),
     "bfm_agent_evaluate": (c_int, agent, POINTER(Evaluation), floats),
     "bfm_agent_act": (c_int, agent, c_int, rows, floats, floats, c_int, c_uint64, c_uint64, floats),
     "bfm_agent_save_model": (c_int, agent, c_int, c_char_p),

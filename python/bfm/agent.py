@@ -9,7 +9,7 @@ import os
 
 import numpy as np
 
-from ._lib import (ArgumentError, Batch, Evaluation, Handle, array, check, encode, lib, options_json,
+from ._lib import (ArgumentError, Batch, Evaluation, Handle, Prompt, array, check, encode, lib, options_json,
                    path_bytes, pointer, text)
 from .env import sizes_of
 
@@ -198,51 +198,53 @@ class Agent:
                                    pointer(qvel), pointer(act)))
 
   def prompt(self, *, reward=None, task=None, goal=None, demo=None, z=None, obs=None, softmax=0.0,
-             replica=0):
+             replica=0, report=False):
     """Compute z [d] from one of the following.
 
     - reward: an expression ("torso.z > 1.2") or the name of a task, computed on the prompt states;
       or numbers [rows] together with their observations, obs [rows, obs]
     - task: the name of a task ("run")
-    - goal: named values ("torso.z = 1.3, speed = 0"), which select the nearest prompt state; an
-      observation [obs]; or a state, {"qpos": ..., "qvel": ..., "act": ...}
+    - goal: named values ("torso.z = 1.3, speed = 0"), which select the nearest prompt state; the
+      path of a JSON file with a state; an observation [obs]; or a state,
+      {"qpos": ..., "qvel": ..., "act": ...}
     - demo: observations [rows, obs], or the path of a dataset
     - z: the path of a file that `bfm prompt -o` wrote with this model
 
     With softmax > 0, states are weighted by softmax(reward / softmax) instead of by the reward.
+    With report=True, returns (z, text): the text describes the reward over the prompt states, or the
+    state that was chosen for a goal. A prompt that says nothing raises an ArgumentError.
     """
     given = [x for x in (reward, task, goal, demo, z) if x is not None]
     if len(given) != 1:
       raise ArgumentError("a prompt is one of reward=, task=, goal=, demo= and z=")
-    kept, z = z, np.empty(self.d, np.float32)
+    out, line = np.empty(self.d, np.float32), ctypes.create_string_buffer(4096)
     reward = task if reward is None else reward
     if softmax and reward is None:
       raise ArgumentError("softmax weighs rewards: it goes with reward= or task=")
-    if isinstance(reward, str):
-      check(lib.bfm_agent_prompt_text(self._handle, replica, encode(reward, "reward"), softmax,
-                                      pointer(z)))
+    words = {"reward": encode(reward, "reward") if isinstance(reward, str) else None,
+             "goal": encode(goal, "goal") if isinstance(goal, str) else
+                     path_bytes(goal) if isinstance(goal, os.PathLike) else None,
+             "demo": path_bytes(demo) if isinstance(demo, (str, os.PathLike)) else None,
+             "file": None if z is None else path_bytes(z)}
+    if any(word is not None for word in words.values()):
+      prompt = Prompt(**words, softmax=softmax)
+      check(lib.bfm_agent_prompt(self._handle, replica, ctypes.byref(prompt), pointer(out), line,
+                                 len(line)))
     elif reward is not None:
       if obs is None:
         raise ArgumentError("a reward in numbers needs the states it was given at: obs=")
       obs = self._obs(obs)
       reward = array(reward, (len(obs),), "reward")
       check(lib.bfm_agent_prompt_reward(self._handle, replica, len(obs), pointer(obs),
-                                        pointer(reward), softmax, pointer(z)))
-    elif kept is not None:
-      check(lib.bfm_agent_prompt_file(self._handle, replica, path_bytes(kept), pointer(z)))
-    elif isinstance(goal, str):
-      check(lib.bfm_agent_prompt_goal(self._handle, replica, encode(goal, "goal"), pointer(z), None,
-                                      0))
+                                        pointer(reward), softmax, pointer(out)))
     elif isinstance(goal, dict):
-      self._prompt_state(goal, replica, z)
-    elif isinstance(demo, (str, os.PathLike)):
-      check(lib.bfm_agent_prompt_demo(self._handle, replica, path_bytes(demo), pointer(z)))
+      self._prompt_state(goal, replica, out)
     else:
       states = (array(goal, (self.obs_dim,), "goal").reshape(1, -1) if goal is not None else
                 array(demo, ("rows", self.obs_dim), "demo"))
       check(lib.bfm_agent_prompt_states(self._handle, replica, len(states), pointer(states),
-                                        pointer(z)))
-    return z
+                                        pointer(out)))
+    return (out, line.value.decode()) if report else out
 
   def _prompt_state(self, goal, replica, z):
     sizes = sizes_of(self.env)

@@ -5,14 +5,8 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
-#include "agent/agent.h"
 #include "cli/cli.h"
-#include "core/json.h"
-#include "core/suggest.h"
-#include "prompt/prompt.h"
 
 enum { KEY_REWARD = 0x800, KEY_TASK, KEY_GOAL, KEY_DEMO, KEY_Z, KEY_SOFTMAX };
 
@@ -84,109 +78,10 @@ int prompt_args_check(const PromptArgs *args) {
                   given ? ", not by several" : "");
 }
 
-// ---------------------------------- goals in files -----------------------------------------------
-
-// reject a key that is not part of a goal, which may be a typing error
-static int check_key(const char *key, const char *path) {
-  static const char *const keys[] = {"obs", "qpos", "qvel", "act"};
-  Suggestion suggestion = {.word = key};
-  for (int i = 0; i < 4; i++) {
-    if (!strcmp(keys[i], key)) return BFM_OK;
-    suggest_try(&suggestion, keys[i]);
-  }
-  return bfm_fail(BFM_BAD_ARGUMENT, "%s: a goal has qpos, qvel and act, or obs, not \"%.64s\"%s",
-                  path, key, suggest_say(&suggestion, ""));
-}
-
-int prompt_args_check_goal(const cJSON *goal, const char *path) {
-  const cJSON *array, *item;
-  cJSON_ArrayForEach(array, goal) {
-    TRY(check_key(array->string, path));
-    int numbers = cJSON_IsArray(array);
-    cJSON_ArrayForEach(item, array) numbers &= cJSON_IsNumber(item) && isfinite(item->valuedouble);
-    if (numbers) continue;
-    return bfm_fail(BFM_BAD_ARGUMENT, "%s: \"%s\" must be an array of finite numbers", path,
-                    array->string);
-  }
-  int obs = cJSON_HasObjectItem(goal, "obs");
-  if (obs && cJSON_GetArraySize(goal) > 1) {
-    return bfm_fail(BFM_BAD_ARGUMENT,
-                    "%s has \"obs\" and more: give either \"obs\" alone, or \"qpos\" and \"qvel\"",
-                    path);
-  }
-  if (obs || cJSON_HasObjectItem(goal, "qpos")) return BFM_OK;
-  return bfm_fail(BFM_BAD_ARGUMENT, "%s has no \"qpos\" and no \"obs\": a goal needs one of them",
-                  path);
-}
-
-static int file_goal(const cJSON *json, const char *path, bfm_agent *agent, float *z) {
-  float obs[4096];
-  int found;
-  TRY(prompt_args_check_goal(json, path));
-  TRY(json_floats(json, path, "obs", bfm_agent_obs_dim(agent), obs, &found));
-  if (found) return bfm_agent_prompt_states(agent, 0, 1, obs, z);
-
-  StateSizes sizes;
-  TRY(prompt_state_sizes(agent, &sizes));
-  double *qpos = NULL, *qvel = NULL, *act = NULL;
-  int status = json_numbers(json, path, "qpos", sizes.nq, &qpos);
-  if (!status) status = json_numbers(json, path, "qvel", sizes.nv, &qvel);
-  if (!status) status = json_numbers(json, path, "act", sizes.na, &act);
-  if (!status && (status = bfm_agent_prompt_state(agent, 0, qpos, qvel, act, z))) {
-    bfm_fail_prefix(status, "%s: ", path);
-  }
-  free(qpos);
-  free(qvel);
-  free(act);
-  return status;
-}
-
-// ---------------------------------- z ------------------------------------------------------------
-
-// describe a reward by its values at the prompt states
-static void describe_rewards(const float *rewards, int64_t count, char *note, size_t size) {
-  double lo = INFINITY, hi = -INFINITY, mean = 0;
-  for (int64_t i = 0; i < count; i++) {
-    lo = fmin(lo, rewards[i]);
-    hi = fmax(hi, rewards[i]);
-    mean += rewards[i] / (double)count;
-  }
-  snprintf(note, size,
-           lo == hi ? "reward %.4g at all of the %ld prompt states: it tells the agent nothing"
-                    : "mean reward %.4g at the %ld prompt states, from %.4g to %.4g",
-           mean, (long)count, lo, hi);
-}
-
-static int reward_z(const PromptArgs *args, bfm_agent *agent, float *z, char *note, size_t size) {
-  int64_t count = bfm_agent_prompt_count(agent);
-  float *rewards = malloc((size_t)(count + 1) * sizeof *rewards);
-  if (!rewards) return bfm_fail(BFM_NO_MEMORY, "no memory for %ld rewards", (long)count);
-  int status = prompt_rewards(agent, args->reward ? args->reward : args->task, rewards);
-  if (!status) {
-    describe_rewards(rewards, count, note, size);
-    status = bfm_agent_prompt_reward(agent, 0, count, agent->prompt.obs, rewards, args->softmax, z);
-  }
-  free(rewards);
-  return status;
-}
-
 int prompt_args_z(const PromptArgs *args, bfm_agent *agent, float *z, char *note, size_t size) {
   TRY(prompt_args_check(args));
-  *note = 0;
-  if (args->reward || args->task) return reward_z(args, agent, z, note, size);
-  if (args->demo) return bfm_agent_prompt_demo(agent, 0, args->demo, z);
-  if (args->goal && strchr(args->goal, '=') && access(args->goal, F_OK)) {
-    return bfm_agent_prompt_goal(agent, 0, args->goal, z, note, size);
-  }
-  if (args->goal && access(args->goal, F_OK)) {
-    return bfm_fail(BFM_BAD_ARGUMENT,
-                    "--goal \"%s\" is neither a file nor a list such as torso.z = 1.3, speed = 0",
-                    args->goal);
-  }
-  if (args->z) return bfm_agent_prompt_file(agent, 0, args->z, z);
-  cJSON *json;
-  TRY(json_read(&json, args->goal));
-  int status = file_goal(json, args->goal, agent, z);
-  cJSON_Delete(json);
-  return status;
+  bfm_prompt prompt = {.size = sizeof prompt, .reward = args->reward ? args->reward : args->task,
+                       .goal = args->goal, .demo = args->demo, .file = args->z,
+                       .softmax = args->softmax};
+  return bfm_agent_prompt(agent, 0, &prompt, z, note, size);
 }

@@ -5,7 +5,6 @@
 #define BFM_CLI_PROMPT_ARGS_H
 
 #include <argp.h>
-#include <cjson/cJSON.h>
 
 #include "bfm.h"
 
@@ -22,10 +21,6 @@ double prompt_args_softmax(const char *arg);
 
 // Check that exactly one task is given, and --softmax only with a reward.
 int prompt_args_check(const PromptArgs *args);
-
-// Check that the JSON of a goal has the arrays of a state and finite numbers in them. Lengths are not
-// checked; `path` is for the error message.
-int prompt_args_check_goal(const cJSON *goal, const char *path);
 
 // Compute z [d] of the task. `note` receives a line for people about the prompt, or "".
 int prompt_args_z(const PromptArgs *args, bfm_agent *agent, float *z, char *note, size_t size);

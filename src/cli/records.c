@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/prompt_args.h"
+#include "prompt/prompt.h"
 #include "core/json.h"
 #include "data/safetensors.h"
 #include "train/train.h"
@@ -224,7 +224,7 @@ static int prompt_info(const char *path, const cJSON *prompt, cJSON *info) {
 // add the length of each array
 static int goal_info(const char *path, const cJSON *goal, cJSON *info) {
   const cJSON *array;
-  TRY(prompt_args_check_goal(goal, path));
+  TRY(prompt_check_goal(goal, path));
   cJSON_AddStringToObject(info, "kind", "goal");
   cJSON_ArrayForEach(array, goal) {
     cJSON_AddNumberToObject(info, array->string, cJSON_GetArraySize(array));

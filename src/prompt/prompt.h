@@ -3,6 +3,8 @@
 #ifndef BFM_PROMPT_PROMPT_H
 #define BFM_PROMPT_PROMPT_H
 
+#include <cjson/cJSON.h>
+
 #include "bfm.h"
 #include "envs/domain.h"
 
@@ -21,7 +23,24 @@ typedef struct {
 // the sizes of a state in the agent's domain, after the checks of prompt_world
 int prompt_state_sizes(const bfm_agent *agent, StateSizes *sizes);
 
-// rewards of the prompt states by a task's name or an expression
+int prompt_need_states(const bfm_agent *agent);  // BFM_BAD_ARGUMENT if there are no prompt states
+
+// the values of an expression at the prompt states
+int prompt_values(bfm_agent *agent, const World *world, const char *expression, double *values);
+
+// The rewards of the prompt states by a task's name or an expression. A reward that is the same in
+// all of them is refused: it says nothing.
 int prompt_rewards(bfm_agent *agent, const char *text, float *rewards);
+
+// bfm_agent_prompt_text with a report, which may be NULL
+int prompt_reward_z(bfm_agent *agent, int replica, const char *reward, double softmax, float *z,
+                    char *report, size_t size);
+
+// z of a goal in a JSON file
+int prompt_file_goal(bfm_agent *agent, int replica, const char *path, float *z);
+
+// Check that the JSON of a goal has the arrays of a state, or an observation, and finite numbers in
+// them. Lengths are not checked; `path` is for the error message.
+int prompt_check_goal(const cJSON *goal, const char *path);
 
 #endif

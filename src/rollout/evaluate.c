@@ -164,6 +164,7 @@ static int prompt_tasks(bfm_agent *agent, const bfm_evaluation *plan, float *z) 
       status = bfm_agent_prompt_reward(agent, r, n, agent->prompt.obs, rewards, plan->softmax,
                                        z + (r * plan->task_count + t) * d);
     }
+    if (status && plan->task_count > 1) bfm_fail_prefix(status, "task \"%s\": ", plan->tasks[t]);
   }
   free(rewards);
   return status;

@@ -412,7 +412,8 @@ static int task_rewards(EvalThread *w, bfm_agent *agent, int i) {
   }
   w->rewards[i] = malloc((size_t)(bfm_agent_prompt_count(agent) + 1) * sizeof *w->rewards[i]);
   if (!w->rewards[i]) return bfm_fail(BFM_NO_MEMORY, "no memory for the rewards of a task");
-  return prompt_rewards(agent, w->tasks.text[i], w->rewards[i]);
+  int status = prompt_rewards(agent, w->tasks.text[i], w->rewards[i]);
+  return status ? bfm_fail_prefix(status, "--eval-tasks, %s: ", w->tasks.text[i]) : BFM_OK;
 }
 
 static int prepare(EvalThread *w, bfm_agent *agent) {

@@ -285,7 +285,7 @@ def test_measurements_of_models(run_folder, tmp_path, command):
     ("eval.jsonl", lambda text: text.replace('"mean"', '"meen"'), "is JSON, but not a log"),
     ("eval.jsonl", lambda text: text + text[:40], "is not a whole JSON object"),
     ("run.json", lambda text: text[:-9], "is not a whole JSON object"),
-    ("run.json", lambda text: text.replace('"data"', '"dada"'), "names no data files"),
+    ("run.json", lambda text: text.replace('"data"', '"dada"'), "must have data files"),
     ("run.json", lambda text: text.replace('"stride":1', '"stride":-1'), "stride"),
     ("z", lambda text: text[:-9], "is not a whole JSON object"),
     ("z", lambda text: text.replace("[", '["x", '), "finite numbers"),

@@ -53,7 +53,7 @@ def test_rewards_differ_and_scale(model):
 def test_the_output_describes_the_prompt(model, tmp_path):
   text = run("prompt", model, "--reward", "x > 0.1").stdout
   assert "x > 0.1" in text and "prompt states" in text and "8 numbers" in text
-  assert "reward is 0 in all 2000 states" in run("prompt", model, "--reward", "x > 9").stderr
+  assert "the reward is 0 in all 2000 prompt states: it tells the agent nothing" in run("prompt", model, "--reward", "x > 9").stderr
   assert run("prompt", model, "--task", "easy", "-o", tmp_path / "z.json").returncode == 0
   saved = json.loads((tmp_path / "z.json").read_text())
   assert saved["env"] == "point_mass" and saved["prompt"] == {"task": "easy"}
@@ -122,7 +122,7 @@ def test_the_scale_of_a_reward_does_not_matter(factor, model):
     (["--z", "z.json", "--softmax", "1"], "--z has no rewards"),
     (["--reward", "x", "--task", "easy"], "several"), (["--reward", "x", "--softmax", "0"], "softmax"),
     (["--reward", "1e39 + x"], "the reward of prompt state 0 is 1e+39"),
-    (["--reward", "1e30 + x"], "e+30, above 1e18: scale the reward down")])
+    (["--reward", "1e30 * (x + 1)"], "e+30, above 1e18: scale the reward down")])
 def test_bad_prompts(flags, words, model):
   assert words in refused("prompt", model, *flags)
 

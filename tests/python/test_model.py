@@ -12,6 +12,7 @@ import pytest
 import bfm
 
 DOMAIN = "point_mass"
+MODEL = Path(__file__).resolve().parents[2] / "models" / "walker.safetensors"
 
 
 def states(domain=DOMAIN, rows=60, seed=0):
@@ -186,3 +187,30 @@ def test_numbers_ignore_a_locale_with_decimal_commas(tmp_path):
   assert not process.stderr
   z = np.array(process.stdout.split(), np.float32)
   assert np.array_equal(z, agent.prompt(goal="x = 0.05, y = 0.1"))
+
+
+def test_a_prompt_reports_what_it_says():
+  model = bfm.load(MODEL, device="cpu")
+  z, report = model.prompt(reward="torso.z", report=True)
+  assert np.array_equal(z, model.prompt(reward="torso.z"))
+  assert report.startswith("mean reward ") and " at the 10000 prompt states, from " in report
+  _, report = model.prompt(goal="torso.z = 1.2, speed = 0", report=True)
+  assert "prompt state " in report and "torso.z" in report and "(goal 1.2)" in report
+  _, report = model.prompt(demo=np.ones((3, 24)), report=True)
+  assert report == ""
+
+
+@pytest.mark.parametrize("reward", ["torso.z > 9", "torso.z > -9", "0", "if(torso.z > 9, 1/0, 2)"])
+def test_a_reward_that_is_the_same_everywhere_is_refused(reward):
+  model = bfm.load(MODEL, device="cpu")
+  for call in (lambda: model.prompt(reward=reward), lambda: model.prompt(task=reward, softmax=0.1),
+               lambda: model.evaluate(["run", reward], episodes=1, steps=1)):
+    with pytest.raises(bfm.ArgumentError, match="in all 10000 prompt states: it tells the agent noth"):
+      call()
+
+
+def test_a_goal_in_a_file(tmp_path):
+  model, path = bfm.load(MODEL, device="cpu"), tmp_path / "goal.json"
+  path.write_text(json.dumps({"obs": [0.5] * 24}))
+  assert np.array_equal(model.prompt(goal=path), model.prompt(goal=np.full(24, 0.5)))
+  assert np.array_equal(model.prompt(goal=str(path)), model.prompt(goal=path))
