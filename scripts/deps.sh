@@ -3,6 +3,7 @@
 # make runs this script by itself.
 #   deps.sh          libraries (apt), .venv for the tests, MuJoCo and the models under .deps/
 #   deps.sh oracle   .venv-oracle: PyTorch, dm_control, gymnasium(-robotics), for comparisons
+#   deps.sh lint     clang-tidy and cppcheck
 #   deps.sh docs     .venv-docs: MkDocs, which builds the documentation site
 # Debian 12 and Ubuntu 24.04; apt needs root or sudo, the rest does not.
 set -euo pipefail
@@ -98,7 +99,9 @@ oracle() {
 case ${1:-base} in
   base) base ;;
   oracle) oracle ;;
+  lint) apt_install clang-tidy cppcheck ;;
   docs) apt_install python3-venv && venv .venv-docs /usr/bin/python3 "" "${docs_wheels[@]}" ;;
-  *) die "there is no \"$1\"; try: deps.sh [oracle|docs]" ;;
+  *) die "there is no \"$1\"; try: deps.sh [oracle|lint|docs]" ;;
 esac
-[ "$changed" = 1 ] || say "all dependencies are installed"
+# the targets of make that call this script for one part of it stay quiet
+[ "$changed" = 1 ] || [ "${1:-base}" != base ] || say "all dependencies are installed"

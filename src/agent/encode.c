@@ -263,7 +263,7 @@ bfm_status bfm_agent_prompt_reward(bfm_agent *a, int replica, int64_t rows, cons
   double highest = -INFINITY, largest = 0, sum = 0;
   for (int64_t i = 0; i < rows; i++) {
     highest = fmax(highest, reward[i]);
-    largest = fmax(largest, fabs(reward[i]));
+    largest = fmax(largest, fabsf(reward[i]));
   }
   if (largest == 0 && softmax == 0) {
     free(weight);

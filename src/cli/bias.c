@@ -65,6 +65,7 @@ static int find_runs(Measure *m) {
   m->run = calloc(j->model_count, sizeof *m->run);
   m->runs = calloc(j->model_count, sizeof *m->runs);
   if (!m->run || !m->runs) return bfm_fail(BFM_NO_MEMORY, "no memory for names");
+  m->run_count = 0;
   for (int i = 0; i < j->model_count; i++) {
     char *name = run_name(j->models[i]);
     if (!name) return bfm_fail(BFM_NO_MEMORY, "no memory for names");

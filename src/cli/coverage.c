@@ -126,7 +126,7 @@ static double column_bits(const Dataset *data, int64_t column) {
   int64_t counts[BINS] = {0}, n = sample_size(data);
   for (int64_t i = 0; i < n; i++) {
     double value = data->obs[dataset_sample_row(data, n, i) * data->obs_dim + column];
-    counts[(int)fmin(fmax(floor(value / BIN_WIDTH) + BINS / 2, 0), BINS - 1)]++;
+    counts[(int)fmin(fmax(floor(value / BIN_WIDTH) + BINS / 2.0, 0), BINS - 1)]++;
   }
   double bits = 0;
   for (int k = 0; k < BINS; k++) {

@@ -376,7 +376,7 @@ int crew_check_rewards(const Crew *c, const double *rewards, int count) {
 int crew_rewards(const Crew *c, bfm_env *env, double *rewards) {
   const char *tasks[CREW_MAX];
   for (int t = 0; t < c->agents; t++) tasks[t] = c->tasks[t];
-  if (!**tasks) return BFM_OK;
+  if (!*c->tasks[0]) return BFM_OK;
   TRY(bfm_env_group_rewards(env, tasks, c->agents, rewards));
   bfm_env_sizes sizes = {.size = sizeof sizes};
   bfm_env_get_sizes(env, &sizes);

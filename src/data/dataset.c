@@ -31,8 +31,8 @@ int path_is_npz(const char *path) {
 }
 
 static int read_format(Dataset *data, const char *path, hid_t file) {
-  int k = 0;
-  while (!formats[k]->matches(path, file)) k++;  // format_d4rl matches every HDF5 file
+  int k = 0, last = sizeof formats / sizeof formats[0] - 1;
+  while (k < last && !formats[k]->matches(path, file)) k++;  // format_d4rl matches every HDF5 file
   return formats[k]->read(data, path, file);
 }
 

@@ -19,7 +19,7 @@ static int64_t stride(const Dataset *data, const Piece *piece) {
 }
 
 static int continues(const Dataset *data, const Piece *last, const Piece *next) {
-  if (next->number < 0 || next->number != last->number) return 0;
+  if (!data->step || next->number < 0 || next->number != last->number) return 0;
   int64_t between = data->step[next->first] - data->step[last->first + last->rows - 1];
   int64_t before = stride(data, last), after = stride(data, next);
   return between > 0 && (!before || between == before) && (!after || between == after);

@@ -71,8 +71,9 @@ static int append_episode(Dataset *data, const Array *arrays) {
   to_floats(obs, n * o, data->obs + at * o);
   to_floats(obs + o, n * o, data->next_obs + at * o);
   to_floats(arrays[NPZ_ACT].values + a, n * a, data->act + at * a);
-  if (!arrays[NPZ_REWARD].values) parts_drop(data, BIT(PART_REWARDS));
-  if (data->rewards) to_floats(arrays[NPZ_REWARD].values + 1, n, data->rewards + at);
+  const double *reward = arrays[NPZ_REWARD].values;
+  if (!reward) parts_drop(data, BIT(PART_REWARDS));
+  if (reward && data->rewards) to_floats(reward + 1, n, data->rewards + at);
   if (data->physics) {
     memcpy(part_at(data, PART_PHYSICS, at), physics->values,
            n * part_row_bytes(data, PART_PHYSICS));

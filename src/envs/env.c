@@ -79,7 +79,7 @@ bfm_status bfm_env_new(bfm_env **out, const char *name, int count, uint64_t seed
 }
 
 static void compiled_free(Compiled *c) {
-  for (int i = 0; i < c->count; i++) reward_free(c->shelf[i]);
+  for (int i = 0; c->shelf && i < c->count; i++) reward_free(c->shelf[i]);
   reward_free(c->original);
   free(c->shelf);
   free(c->text);

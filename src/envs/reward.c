@@ -379,7 +379,7 @@ static int number(Compiler *c) {
     const char *exponent = end + 1 + (end[1] == '+' || end[1] == '-');
     end = digits(exponent);
     is_number &= end > exponent;
-    too_large |= end - exponent > 3 || atoi(exponent) > MAX_EXPONENT;
+    too_large |= end - exponent > 3 || strtol(exponent, NULL, 10) > MAX_EXPONENT;
   }
   if (!is_number || is_name(*end)) {
     int shown = (int)strcspn(start, " ,()*/<>=&|?:");

@@ -133,8 +133,8 @@ int film_check(const Film *film, int pictures) {
 int film_strip(const Film *film, int pictures, const char *path) {
   TRY(check_strip(film, &pictures));
   int width = pictures * film->width, below = film->rewards ? PLOT_HEIGHT : 0;
-  int64_t stride = 3 * (int64_t)width, chosen[512];
-  uint8_t *rgb = calloc((size_t)(film->height + below), stride);
+  int64_t stride = 3L * width, chosen[512];
+  uint8_t *rgb = calloc((size_t)film->height + below, stride);
   Plot plot = {.rgb = NULL};
   int status = rgb ? BFM_OK : bfm_fail(BFM_NO_MEMORY, "no memory for %d pictures", pictures);
   if (!status) status = draw_strip(film, pictures, rgb, stride, chosen);

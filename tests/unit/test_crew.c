@@ -86,7 +86,8 @@ static void test_steps_go_to_the_replay_buffer(void **state) {
   for (int k = 0; k < 4 * N; k++) {
     m.obs[k] = k + 0.5;
     m.next_obs[k] = -k;
-    m.rewards[k / 4] = 100 * (k / 4);
+    int row = k / 4;
+    m.rewards[row] = 100 * row;
   }
   assert_int_equal(crew_act(&crew, m.obs, 1, 0, m.actions), BFM_OK);
   assert_int_equal(crew_add(&crew, &m), BFM_OK);
