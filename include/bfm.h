@@ -923,10 +923,11 @@ BFM_API void bfm_random_normal(uint64_t seed, uint32_t stream, uint64_t step, in
 
 /// @defgroup old Names of version 0.1
 ///
-/// They work as before and will be removed in version 0.3. Threads: as the new names.
+/// They work as before, with a warning of the compiler, and will be removed in version 0.3. Threads:
+/// as the new names.
 /// @{
 
-#define BFM_DEPRECATED(message)
+#define BFM_DEPRECATED(message) __attribute__((deprecated(message)))
 
 /// Use bfm_agent_prompt_file.
 BFM_DEPRECATED("use bfm_agent_prompt_file")

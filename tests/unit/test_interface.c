@@ -207,6 +207,9 @@ static void test_prompt_states_can_be_read_back(void **state) {
 
 // ------------------------------- names of version 0.1 --------------------------------------------
 
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+
 static void count_name(void *context, const char *kind, const char *name, const char *help) {
   (void)kind, (void)name, (void)help;
   ++*(int *)context;
@@ -245,6 +248,8 @@ static void test_names_of_version_0_1_still_work(void **state) {
   assert_int_equal(bfm_explorer_row(explorer), bfm_explorer_row_size(explorer));
   bfm_explorer_free(explorer);
 }
+
+#pragma GCC diagnostic pop
 
 int main(void) {
   const struct CMUnitTest tests[] = {
