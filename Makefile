@@ -152,7 +152,7 @@ cuda: $(BUILD)/libbfm_cuda.so
 $(BUILD)/%.cu.o: %.cu
 	@mkdir -p $(@D)
 	$(SAY) $(NVCC) -O3 -std=c++17 $(GENCODE) $(bfm_CPPFLAGS) -MMD -MP \
-	  -Xcompiler -fPIC,-Wall,-fvisibility=hidden -c $< -o $@
+	  -Xcompiler -fPIC,-Wall,-Wextra,-fvisibility=hidden -c $< -o $@
 
 $(BUILD)/libbfm_cuda.so: $(CUDA_OBJ)
 	$(SAY) $(NVCC) -shared -cudart static -o $@ $^ -lcublasLt \
