@@ -248,13 +248,37 @@ void reward_help(FILE *out) {
   }
 }
 
-// muParser folds 0.5 && 1 to 0, so the logical operators are our own
-#define AND "&"
-#define OR "|"
+static double add(double a, double b) { return a + b; }
+
+static double subtract(double a, double b) { return a - b; }
+
+static double multiply(double a, double b) { return a * b; }
+
+static double divide(double a, double b) { return a / b; }
 
 static double logical_and(double a, double b) { return a != 0 && b != 0; }
 
 static double logical_or(double a, double b) { return a != 0 || b != 0; }
+
+enum { ARITHMETIC, COMPARISON, LOGICAL };
+
+// Arithmetic and logic are our own operators: muParser rearranges its own, so that (x + 1) * inf
+// becomes x * inf + inf, which is NaN for a negative x, and it folds 0.5 && 1 to 0. Longer operators
+// come first, so that "<=" is not read as "<".
+static const struct {
+  const char *text;
+  int type;
+  const char *written;  // in muParser's syntax; as short, so that no expression becomes too long
+  int priority;         // of our own operators; muParser's comparisons have 4, its power 7
+  muFun2_t function;
+} operators[] = {
+    {"<=", COMPARISON, "<=", 0, NULL},    {">=", COMPARISON, ">=", 0, NULL},
+    {"==", COMPARISON, "==", 0, NULL},    {"!=", COMPARISON, "!=", 0, NULL},
+    {"&&", LOGICAL, "&", 2, logical_and}, {"||", LOGICAL, "|", 1, logical_or},
+    {"<", COMPARISON, "<", 0, NULL},      {">", COMPARISON, ">", 0, NULL},
+    {"+", ARITHMETIC, "#", 5, add},       {"-", ARITHMETIC, "~", 5, subtract},
+    {"*", ARITHMETIC, "$", 6, multiply},  {"/", ARITHMETIC, "%", 6, divide},
+};
 
 static int parser_new(muParserHandle_t *parser) {
   muParserHandle_t p = mupCreate(muBASETYPE_FLOAT);
@@ -265,8 +289,11 @@ static int parser_new(muParserHandle_t *parser) {
   for (int i = 0; i < COUNT(constants); i++) {
     mupDefineConst(p, constants[i].name, constants[i].value);
   }
-  mupDefineOprt(p, OR, logical_or, 1, muOPRT_ASCT_LEFT, 1);
-  mupDefineOprt(p, AND, logical_and, 2, muOPRT_ASCT_LEFT, 1);
+  for (int i = 0; i < COUNT(operators); i++) {
+    if (!operators[i].function) continue;
+    mupDefineOprt(p, operators[i].written, operators[i].function, (muInt_t)operators[i].priority,
+                  muOPRT_ASCT_LEFT, 1);
+  }
   *parser = p;
   return BFM_OK;
 }
@@ -693,20 +720,6 @@ static int unary(Compiler *c) {
   c->depth--;
   return BFM_OK;
 }
-
-enum { ARITHMETIC, COMPARISON, LOGICAL };
-
-// longer operators come first, so that "<=" is not read as "<"
-static const struct {
-  const char *text;
-  int type;
-  const char *written;  // in muParser's syntax
-} operators[] = {
-    {"<=", COMPARISON, "<="}, {">=", COMPARISON, ">="}, {"==", COMPARISON, "=="},
-    {"!=", COMPARISON, "!="}, {"&&", LOGICAL, AND},     {"||", LOGICAL, OR},
-    {"<", COMPARISON, "<"},   {">", COMPARISON, ">"},   {"+", ARITHMETIC, "+"},
-    {"-", ARITHMETIC, "-"},   {"*", ARITHMETIC, "*"},   {"/", ARITHMETIC, "/"},
-};
 
 // operators of other languages, and the same in this one
 static const struct {

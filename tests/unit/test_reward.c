@@ -266,6 +266,25 @@ static void test_tolerance(void **state) {
   expect("tolerance_linear(torso.z * 0 + 0.75, 1, inf, 1, 0)", 0.75);
 }
 
+// ---------------------------------- NaN and infinity ---------------------------------------------
+
+// muParser would evaluate each of these in another order, or in integers
+static void test_muparser_does_not_rearrange(void **state) {
+  (void)state;
+  static const struct {
+    const char *expression;
+    double value;
+  } rows[] = {
+      {"(piston * 0 - 0.5 + 1) * inf > 0", 1},
+      {"(0.5 + piston - piston - 1) * inf < 0", 1},
+      {"piston + 1e17 - 1e17", 0},
+      {"1e17 + (piston - 1e17)", 0},
+      {"atan2(swing.act * -2, -1)", -M_PI},  // swing.act is 0, so this is -0
+      {"(0.5 && 1) + (1 && 0.25) + (0 || 0.5)", 3},
+  };
+  for (size_t i = 0; i < COUNT(rows); i++) expect(rows[i].expression, rows[i].value);
+}
+
 // ---------------------------------- errors -------------------------------------------------------
 
 static void test_errors_state_their_place(void **state) {
@@ -647,6 +666,7 @@ int main(void) {
       cmocka_unit_test(test_aliases),
       cmocka_unit_test(test_arithmetic),
       cmocka_unit_test(test_tolerance),
+      cmocka_unit_test(test_muparser_does_not_rearrange),
       cmocka_unit_test(test_errors_state_their_place),
       cmocka_unit_test(test_caret),
       cmocka_unit_test(test_limits),
