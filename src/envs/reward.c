@@ -144,7 +144,15 @@ static double f_sign(const double *a, int n) {
   return (void)n, isnan(a[0]) ? NAN : (a[0] > 0) - (a[0] < 0);
 }
 
+// muParser has no floor; its abs keeps the sign of -0, its rint rounds 0.5 up, and its log2(2^29) is
+// not 29
+static double f_abs(const double *a, int n) { return (void)n, fabs(a[0]); }
+
 static double f_floor(const double *a, int n) { return (void)n, floor(a[0]); }
+
+static double f_rint(const double *a, int n) { return (void)n, rint(a[0]); }
+
+static double f_log2(const double *a, int n) { return (void)n, log2(a[0]); }
 
 static double f_mean(const double *a, int n) {
   double sum = 0;
@@ -209,14 +217,14 @@ static const Function functions[] = {
     {"norm", 1, MANY, VECTORS, f_norm, "the Euclidean norm: norm(com.vx, com.vy), norm(qvel)"},
     {"dist", 2, PAIR, VECTORS | PAIRS, f_dist, "distance: dist(left_hand, right_hand)"},
     {"dot", 2, PAIR, VECTORS | PAIRS, f_dot, "scalar product of two vectors"},
-    {"abs", 1, 1, 0, NULL, "absolute value"},
+    {"abs", 1, 1, 0, f_abs, "absolute value"},
     {"sign", 1, 1, 0, f_sign, "-1, 0 or 1"},
     {"floor", 1, 1, 0, f_floor, "largest integer not above x"},
-    {"rint", 1, 1, 0, NULL, "nearest integer"},
+    {"rint", 1, 1, 0, f_rint, "nearest integer; halves become the even one"},
     {"sqrt", 1, 1, 0, NULL, "square root"},
     {"exp", 1, 1, 0, NULL, "e to the power of x"},
     {"log", 1, 1, 0, NULL, "natural logarithm"},
-    {"log2", 1, 1, 0, NULL, "logarithm to base 2"},
+    {"log2", 1, 1, 0, f_log2, "logarithm to base 2"},
     {"log10", 1, 1, 0, NULL, "logarithm to base 10"},
     {"sin", 1, 1, 0, NULL, "sine (rad)"},
     {"cos", 1, 1, 0, NULL, "cosine"},

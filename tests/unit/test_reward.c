@@ -285,6 +285,34 @@ static void test_muparser_does_not_rearrange(void **state) {
   for (size_t i = 0; i < COUNT(rows); i++) expect(rows[i].expression, rows[i].value);
 }
 
+static void test_abs_of_minus_zero(void **state) {
+  (void)state;
+  expect("1 / abs(-0) == inf", 1);
+  expect("1 / abs(-swing.act) == inf", 1);
+}
+
+static void test_rint_rounds_halves_to_even(void **state) {
+  (void)state;
+  static const double rows[] =
+      {-2.5, -1.5, -0.5, 0.5, 1.5, 2.5, 0.49999999999999994, 4503599627370497};
+  char text[64];
+  for (size_t i = 0; i < COUNT(rows); i++) {
+    snprintf(text, sizeof text, "rint(%.17g)", rows[i]);
+    expect(text, rint(rows[i]));
+    snprintf(text, sizeof text, "rint(%.17g + 0 * torso.z)", rows[i]);
+    expect(text, rint(rows[i]));
+  }
+}
+
+static void test_log2_of_powers_of_two(void **state) {
+  (void)state;
+  char text[64];
+  for (int i = -60; i <= 60; i++) {
+    snprintf(text, sizeof text, "log2(2 ^ %d) == %d", i, i);
+    expect(text, 1);
+  }
+}
+
 // ---------------------------------- errors -------------------------------------------------------
 
 static void test_errors_state_their_place(void **state) {
@@ -667,6 +695,9 @@ int main(void) {
       cmocka_unit_test(test_arithmetic),
       cmocka_unit_test(test_tolerance),
       cmocka_unit_test(test_muparser_does_not_rearrange),
+      cmocka_unit_test(test_abs_of_minus_zero),
+      cmocka_unit_test(test_rint_rounds_halves_to_even),
+      cmocka_unit_test(test_log2_of_powers_of_two),
       cmocka_unit_test(test_errors_state_their_place),
       cmocka_unit_test(test_caret),
       cmocka_unit_test(test_limits),
