@@ -39,8 +39,9 @@ struct Reward {
 // ---------------------------------- functions ----------------------------------------------------
 //
 // NaN has one rule, IEEE's and NumPy's: it passes through every function, whatever the order of the
-// arguments. A comparison with it is false (only != is true), and where it is a condition, the result
-// is NaN. reward_value then counts a final value that is not finite as 0.
+// arguments (but x^0 and 1^x are 1). A comparison with it is false (only != is true), && || ! take it
+// for true, and where it is a condition, the result is NaN. reward_value then counts a final value
+// that is not finite as 0.
 
 // dm_control's sigmoids: 1 at x = 0, v at x = 1
 static double gaussian(double x, double v) {
@@ -79,10 +80,12 @@ static double tanh_squared(double x, double v) {
 
 // an error in the arguments of a tolerance, or NULL
 static const char *tolerance_flaw(double lo, double hi, double margin, double v, int zero_allowed) {
-  if (!(lo <= hi)) return "the lower bound is above the upper bound";
-  if (!(margin >= 0)) return "the margin is negative";
+  if (isnan(lo) || isnan(hi)) return "a bound is NaN";
+  if (isnan(margin) || isnan(v)) return "the margin or the value at the margin is NaN";
+  if (lo > hi) return "the lower bound is above the upper bound";
+  if (margin < 0) return "the margin is negative";
   if (margin == 0) return NULL;  // a step function, which ignores v
-  if (!(v < 1) || !(zero_allowed ? v >= 0 : v > 0)) {
+  if (v >= 1 || v < 0 || (v == 0 && !zero_allowed)) {
     return zero_allowed ? "the value at the margin is not in [0, 1)"
                         : "the value at the margin is not in (0, 1)";
   }
@@ -100,7 +103,8 @@ static inline double tolerance(const double *a, int n, double (*sigmoid)(double,
 
   if (lo <= x && x <= hi) return 1;
   if (margin == 0) return 0;
-  return sigmoid((x < lo ? lo - x : x - hi) / margin, v);
+  double margins = (x < lo ? lo - x : x - hi) / margin;
+  return isnan(margins) ? NAN : sigmoid(margins, v);  // NaN: an infinite distance and margin
 }
 
 #define TOLERANCE(sigmoid, zero_allowed)                      \

@@ -268,6 +268,114 @@ static void test_tolerance(void **state) {
 
 // ---------------------------------- NaN and infinity ---------------------------------------------
 
+// A final NaN counts as 0, so the expression itself is asked, with constants and with quantities.
+static void expect_nan(const char *expression) {
+  char text[512];
+  snprintf(text, sizeof text, "(%s) != (%s)", expression, expression);
+  expect(text, 1);
+}
+
+static void test_functions_pass_nan_through(void **state) {
+  (void)state;
+  static const char *const nans[] = {"(0/0)", "sqrt(-1)", "(inf-inf)", "(0*torso.z/0)"};
+  static const char *const rows[] = {
+      "%s",
+      "-%s",
+      "%s + 1",
+      "0 * %s",
+      "min(%s, 1)",
+      "min(1, %s)",
+      "min(1, %s, -inf)",
+      "max(%s, 1)",
+      "max(1, %s)",
+      "max(1, %s, inf)",
+      "max(min(1, %s), 2)",
+      "clip(%s, 0, 1)",
+      "clip(1, %s, 2)",
+      "clip(1, 0, %s)",
+      "clip(5, 0, %s)",
+      "sign(%s)",
+      "abs(%s)",
+      "floor(%s)",
+      "rint(%s)",
+      "sqrt(%s)",
+      "sum(1, %s)",
+      "mean(%s, 1)",
+      "norm(inf, %s)",
+      "norm(%s, 1)",
+      "dist(%s, 0, 1, 2)",
+      "dot(0, 1, %s, 2)",
+      "exp(%s)",
+      "log2(%s)",
+      "atan2(%s, 1)",
+      "atan2(1, %s)",
+      "%s ^ 2",
+      "if(%s, 1, 2)",
+      "%s ? 1 : 2",
+      "1 ? %s : 2",
+      "0 ? 1 : %s ? 1 : 2",
+      "if(1, %s, 2)",
+  };
+  char text[128];
+  for (size_t i = 0; i < COUNT(rows); i++) {
+    for (size_t k = 0; k < COUNT(nans); k++) {
+      snprintf(text, sizeof text, rows[i], nans[k]);
+      expect_nan(text);
+    }
+  }
+}
+
+static void test_comparisons_and_logic_of_nan(void **state) {
+  (void)state;
+  static const char *const nans[] = {"(0/0)", "(0*torso.z/0)"};
+  static const struct {
+    const char *expression;
+    double value;
+  } rows[] = {
+      {"%s < 1", 0},  {"%s <= 1", 0}, {"%s > 1", 0},     {"%s >= 1", 0},      {"1 < %s", 0},
+      {"1 <= %s", 0}, {"1 > %s", 0},  {"1 >= %s", 0},    {"%s == 1", 0},      {"1 == %s", 0},
+      {"%s != 1", 1}, {"1 != %s", 1}, {"%s && 1", 1},    {"1 && %s", 1},      {"%s && 0", 0},
+      {"0 && %s", 0}, {"%s || 0", 1}, {"0 || %s", 1},    {"!%s", 0},          {"not(%s)", 0},
+      {"%s ^ 0", 1},  {"1 ^ %s", 1},  {"0 ? %s : 3", 3}, {"if(2, 3, %s)", 3}, {"%s > 0 ? 1 : 2", 2},
+  };
+  char text[128];
+  for (size_t i = 0; i < COUNT(rows); i++) {
+    for (size_t k = 0; k < COUNT(nans); k++) {
+      snprintf(text, sizeof text, rows[i].expression, nans[k]);
+      expect(text, rows[i].value);
+    }
+  }
+}
+
+static void test_tolerance_of_nan(void **state) {
+  (void)state;
+  static const char *const sigmoids[] = {"",           "_gaussian",   "_linear",
+                                         "_quadratic", "_cosine",     "_hyperbolic",
+                                         "_long_tail", "_reciprocal", "_tanh_squared"};
+  static const char *const rows[] = {
+      "(0/0)",
+      "(sqrt(-1), -inf, inf)",
+      "(0*torso.z/0, 0, 1, 0)",
+      "(0/0, 0, 1, 2, 0.5)",
+      "(0.5, 0*torso.z/0, 1, 2, 0.5)",
+      "(0.5, 0, 0*torso.z/0, 2, 0.5)",
+      "(0.5, 0, 1, 0*torso.z/0, 0.5)",
+      "(0.5, 0, 1, 2, 0*torso.z/0)",
+      "(0.5, 0, 1, 0, 0*torso.z/0)",  // a step ignores every other value at the margin
+      "(0.5, torso.z, torso.z - 1)",  // bounds in the wrong order
+      "(0.5, 0, 1, -1 + 0*torso.z)",  // a negative margin
+      "(0.5, 0, 1, 2, 1 + 0*torso.z)",
+      "(inf, 0, 1, inf)",  // an infinite distance in infinite margins
+  };
+  char text[128];
+  for (size_t i = 0; i < COUNT(rows); i++) {
+    for (size_t k = 0; k < COUNT(sigmoids); k++) {
+      snprintf(text, sizeof text, "tolerance%s%s", sigmoids[k], rows[i]);
+      expect_nan(text);
+    }
+  }
+}
+
 // muParser would evaluate each of these in another order, or in integers
 static void test_muparser_does_not_rearrange(void **state) {
   (void)state;
@@ -344,6 +452,10 @@ static void test_errors_state_their_place(void **state) {
       {"tolerance(1, 2)", 1, "both bounds"},
       {"tolerance(torso.z, 2 * 3, 1)", 1, "lower bound is above"},
       {"tolerance(torso.z, 0, 1, -1)", 1, "margin is negative"},
+      {"tolerance(torso.z, 0/0, 1)", 1, "a bound is NaN"},
+      {"tolerance(torso.z, 0, inf - inf)", 1, "a bound is NaN"},
+      {"tolerance(torso.z, 0, 1, sqrt(-1))", 1, "the margin or the value at the margin is NaN"},
+      {"tolerance(torso.z, 0, 1, 0, 0/0)", 1, "the margin or the value at the margin is NaN"},
       {"1 + tolerance(torso.z, 0, 1, 1, 0)", 5, "not in (0, 1)"},
       {"tolerance_linear(torso.z, 0, 1, 1, 1)", 1, "not in [0, 1)"},
       {"0 < torso.z < 1", 13, "two comparisons in a row"},
@@ -694,6 +806,9 @@ int main(void) {
       cmocka_unit_test(test_aliases),
       cmocka_unit_test(test_arithmetic),
       cmocka_unit_test(test_tolerance),
+      cmocka_unit_test(test_functions_pass_nan_through),
+      cmocka_unit_test(test_comparisons_and_logic_of_nan),
+      cmocka_unit_test(test_tolerance_of_nan),
       cmocka_unit_test(test_muparser_does_not_rearrange),
       cmocka_unit_test(test_abs_of_minus_zero),
       cmocka_unit_test(test_rint_rounds_halves_to_even),
