@@ -2,13 +2,11 @@
 // full and checked as training or loading would check it. The exit status of a bad file is not 0.
 
 #include <cjson/cJSON.h>
-#include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "agent/config.h"
@@ -16,6 +14,7 @@
 #include "cli/coverage.h"
 #include "cli/pictures.h"
 #include "cli/records.h"
+#include "core/files.h"
 #include "data/dataset.h"
 #include "data/episode_index.h"
 #include "data/safetensors.h"
@@ -249,8 +248,8 @@ static Info *info_of(const char *path) {
   static const char hdf5[8] = "\x89HDF\r\n\x1a\n";
   static const char *const datasets[] = {".h5", ".hdf5", ".npz"};
   char head[8] = "";
-  FILE *file = fopen(path, "rb");
-  size_t n = file ? fread(head, 1, sizeof head, file) : 0;
+  FILE *file;
+  size_t n = input_stream(path, &file) ? 0 : fread(head, 1, sizeof head, file);
   if (file) fclose(file);
   if (!memcmp(head, hdf5, sizeof head)) return dataset_info;
   if (picture_of(head, n)) return picture_of(head, n);
@@ -270,15 +269,11 @@ static int folder_info(const char *path, cJSON *info) {
   return (access(record, F_OK) ? dataset_info : run_info)(path, info);
 }
 
-// Only files and folders are opened: reading from a pipe could block forever.
 static int file_info(const char *path, cJSON *info) {
-  struct stat about;
-  if (stat(path, &about)) return bfm_fail(BFM_IO, "cannot open %s: %s", path, strerror(errno));
-  if (!S_ISREG(about.st_mode) && !S_ISDIR(about.st_mode)) {
-    return bfm_fail(BFM_IO, "%s is not a regular file", path);
-  }
+  int is_folder = path_is_folder(path);
+  if (!is_folder) TRY(input_check(path));
   cJSON_AddStringToObject(info, "file", path);
-  return (S_ISDIR(about.st_mode) ? folder_info : info_of(path))(path, info);
+  return (is_folder ? folder_info : info_of(path))(path, info);
 }
 
 static void print_range(const char *name, Range range) {

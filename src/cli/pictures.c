@@ -3,14 +3,13 @@
 
 #include "cli/pictures.h"
 
-#include <errno.h>
 #include <png.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/status.h"
+#include "core/files.h"
 
 // ---------------------------------- PNG ----------------------------------------------------------
 
@@ -42,21 +41,6 @@ static int png_info_of(const char *path, cJSON *info) {
   }
   png_image_free(&image);
   return status;
-}
-
-// ---------------------------------- files as bytes -----------------------------------------------
-
-static int read_bytes(const char *path, unsigned char **bytes, size_t *size) {
-  FILE *file = fopen(path, "rb");
-  long end = file && !fseek(file, 0, SEEK_END) ? ftell(file) : -1;
-  *bytes = end >= 0 ? malloc((size_t)end + 1) : NULL;
-  int good =
-      *bytes && !fseek(file, 0, SEEK_SET) && fread(*bytes, 1, (size_t)end, file) == (size_t)end;
-  if (file) fclose(file);
-  *size = good ? (size_t)end : 0;
-  if (good) return BFM_OK;
-  free(*bytes);
-  return bfm_fail(BFM_IO, "cannot read %s: %s", path, strerror(errno));
 }
 
 // ---------------------------------- mp4 ----------------------------------------------------------
@@ -109,11 +93,11 @@ static int read_boxes(const unsigned char *at, const unsigned char *end, int dep
 }
 
 static int mp4_info(const char *path, cJSON *info) {
-  unsigned char *bytes;
+  char *bytes;
   size_t size;
-  TRY(read_bytes(path, &bytes, &size));
+  TRY(input_bytes(path, &bytes, &size));
   Film film = {.frames = 0};
-  int whole = read_boxes(bytes, bytes + size, 0, &film);
+  int whole = read_boxes((unsigned char *)bytes, (unsigned char *)bytes + size, 0, &film);
   free(bytes);
   if (!whole) return bfm_fail(BFM_BAD_FILE, "%s: the film is cut or damaged", path);
   if (!film.frames) return bfm_fail(BFM_BAD_FILE, "%s: the film has no frames", path);
@@ -129,12 +113,12 @@ static int mp4_info(const char *path, cJSON *info) {
 
 static int svg_info(const char *path, cJSON *info) {
   static const char last[] = "</svg>";
-  unsigned char *bytes;
+  char *bytes;
   size_t size;
-  TRY(read_bytes(path, &bytes, &size));
+  TRY(input_bytes(path, &bytes, &size));
   bytes[size] = 0;
   while (size && strchr(" \t\r\n", bytes[size - 1])) size--;
-  int whole = strstr((char *)bytes, "<svg") && size >= sizeof last - 1 &&
+  int whole = strstr(bytes, "<svg") && size >= sizeof last - 1 &&
               !memcmp(bytes + size - (sizeof last - 1), last, sizeof last - 1);
   free(bytes);
   if (!whole) return bfm_fail(BFM_BAD_FILE, "%s is cut, or is not an SVG file", path);

@@ -21,19 +21,84 @@
 
 // ---------------------------------- input --------------------------------------------------------
 
-// O_NONBLOCK: opening a pipe that has no writer would block forever
+int path_is_folder(const char *path) {
+  struct stat info;
+  return !stat(path, &info) && S_ISDIR(info.st_mode);
+}
+
+static int not_a_file(const char *path, mode_t mode) {
+  return bfm_fail(BFM_IO, "%s is %s, not a file", path,
+                  S_ISDIR(mode)    ? "a folder"
+                  : S_ISFIFO(mode) ? "a pipe"
+                  : S_ISSOCK(mode) ? "a socket"
+                                   : "a device");
+}
+
+int input_check(const char *path) {
+  struct stat info;
+  if (!path || !*path) return bfm_fail(BFM_BAD_ARGUMENT, "the file to read needs a name");
+  if (stat(path, &info)) return bfm_fail(BFM_IO, "cannot open %s: %s", path, strerror(errno));
+  return S_ISREG(info.st_mode) ? BFM_OK : not_a_file(path, info.st_mode);
+}
+
+// The second check is needed because the path may have changed since the first. O_NONBLOCK: opening
+// a pipe that has no writer would block forever.
 int input_open(const char *path, int *fd, size_t *size) {
   struct stat info = {.st_mode = 0};
-  if (!path) return bfm_fail(BFM_BAD_ARGUMENT, "the file to read needs a name");
+  *fd = -1;
+  TRY(input_check(path));
   *fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-  if (*fd < 0) return bfm_fail(BFM_IO, "cannot open %s: %s", path, strerror(errno));
-  if (!fstat(*fd, &info) && S_ISREG(info.st_mode)) {
+  int bad = *fd < 0 || fstat(*fd, &info);
+  if (!bad && S_ISREG(info.st_mode)) {
     *size = (size_t)info.st_size;
     return BFM_OK;
   }
-  close(*fd);
-  return bfm_fail(BFM_IO, "cannot read %s: it is %s", path,
-                  S_ISDIR(info.st_mode) ? "a folder" : "not a regular file");
+  int status = bad ? bfm_fail(BFM_IO, "cannot open %s: %s", path, strerror(errno))
+                   : not_a_file(path, info.st_mode);
+  if (*fd >= 0) close(*fd);
+  *fd = -1;
+  return status;
+}
+
+int input_stream(const char *path, FILE **stream) {
+  int fd;
+  size_t size;
+  *stream = NULL;
+  TRY(input_open(path, &fd, &size));
+  *stream = fdopen(fd, "r");
+  if (*stream) return BFM_OK;
+  close(fd);
+  return bfm_fail(BFM_NO_MEMORY, "out of memory for %s", path);
+}
+
+int input_stream_if_any(const char *path, FILE **stream) {
+  struct stat info;
+  *stream = NULL;
+  return stat(path, &info) && errno == ENOENT ? BFM_OK : input_stream(path, stream);
+}
+
+int input_bytes(const char *path, char **bytes, size_t *size) {
+  int fd;
+  size_t done = 0;
+  ssize_t n = 1;
+  *bytes = NULL;
+  TRY(input_open(path, &fd, size));
+  char *room = malloc(*size + 1);
+  while (room && done < *size && n > 0) {
+    n = read(fd, room + done, *size - done);
+    if (n > 0) done += (size_t)n;
+    else if (n < 0 && errno == EINTR) n = 1;
+  }
+  int error = errno;
+  close(fd);
+  *bytes = room;
+  if (!room) return bfm_fail(BFM_NO_MEMORY, "out of memory for the %zu bytes of %s", *size, path);
+  room[done] = 0;
+  if (done == *size) return BFM_OK;
+  free(room);
+  *bytes = NULL;
+  if (n < 0) return bfm_fail(BFM_IO, "cannot read %s: %s", path, strerror(error));
+  return bfm_fail(BFM_IO, "cannot read %s: it ends after %zu of %zu bytes", path, done, *size);
 }
 
 // ---------------------------------- output -------------------------------------------------------
@@ -106,6 +171,17 @@ int output_open(OutputFile *f, const char *path) {
   remove_orphans(path);
   f->fd = open(f->temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   return f->fd < 0 ? failed(f, "create") : BFM_OK;
+}
+
+int output_append(const char *path, int *fd) {
+  struct stat info = {.st_mode = 0};
+  *fd = open(path, O_RDWR | O_CREAT | O_APPEND | O_NONBLOCK | O_CLOEXEC, 0666);
+  if (*fd >= 0 && !fstat(*fd, &info) && S_ISREG(info.st_mode)) return BFM_OK;
+  int error = errno;
+  if (*fd >= 0) close(*fd);
+  *fd = -1;
+  if (!stat(path, &info) && !S_ISREG(info.st_mode)) return not_a_file(path, info.st_mode);
+  return bfm_fail(BFM_IO, "cannot write %s: %s", path, strerror(error));
 }
 
 int output_write(OutputFile *f, const void *bytes, size_t size) {

@@ -7,12 +7,23 @@
 
 #include <limits.h>
 #include <stddef.h>
+#include <stdio.h>
 
 #include "core/status.h"
 
-// Opens a regular file for reading. The caller closes *fd; *size is in bytes. Folders, pipes and
-// devices are an error.
-int input_open(const char *path, int *fd, size_t *size);
+// Every file that bfm reads is opened by one of these functions. Only a regular file will do: to open
+// or read a pipe could block forever. A folder, a pipe, a socket or a device is an error that says so.
+int input_check(const char *path);                         // for a library that opens it itself
+int input_open(const char *path, int *fd, size_t *size);   // the caller closes *fd
+int input_stream(const char *path, FILE **stream);         // the caller closes *stream
+int input_stream_if_any(const char *path, FILE **stream);  // *stream is NULL if there is no file
+// the whole file and a zero after it; the caller frees *bytes, which is NULL after a failure
+int input_bytes(const char *path, char **bytes, size_t *size);
+
+int path_is_folder(const char *path);
+
+// Opens a regular file for appending, and creates it if there is none.
+int output_append(const char *path, int *fd);
 
 typedef struct {
   char path[PATH_MAX], temporary[PATH_MAX];

@@ -10,6 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/files.h"
+
 void folder_file(const Folder *f, const char *name, char *out, size_t size) {
   snprintf(out, size, "%s/%s", f->path, name);
 }
@@ -93,7 +95,8 @@ int folder_open_log(const Folder *f, const char *name, const char *count, int64_
                     FILE **log) {
   char path[PATH_MAX];
   folder_file(f, name, path, sizeof path);
-  FILE *old = fopen(path, "r");
+  FILE *old;
+  TRY(input_stream_if_any(path, &old));
   off_t keep = 0;
   char *line = NULL;
   size_t size = 0;
@@ -107,7 +110,10 @@ int folder_open_log(const Folder *f, const char *name, const char *count, int64_
   free(line);
   if (old) fclose(old);
 
-  *log = fopen(path, "a");
+  int fd;
+  TRY(output_append(path, &fd));
+  *log = fdopen(fd, "a");
+  if (!*log) close(fd);
   if (!*log || ftruncate(fileno(*log), keep)) {
     return bfm_fail(BFM_IO, "cannot write %s: %s", path, strerror(errno));
   }
@@ -119,15 +125,16 @@ double folder_log_last(const Folder *f, const char *name, const char *key) {
   size_t size = 0;
   double last = 0;
   folder_file(f, name, path, sizeof path);
-  FILE *file = fopen(path, "r");
-  while (file && getline(&line, &size, file) > 0) {
+  FILE *file;
+  if (input_stream(path, &file)) return 0;
+  while (getline(&line, &size, file) > 0) {
     cJSON *entry = cJSON_Parse(line);
     const cJSON *number = cJSON_GetObjectItem(entry, key);
     if (cJSON_IsNumber(number)) last = number->valuedouble;
     cJSON_Delete(entry);
   }
   free(line);
-  if (file) fclose(file);
+  fclose(file);
   return last;
 }
 

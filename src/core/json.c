@@ -2,7 +2,6 @@
 
 #include "core/json.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,18 +11,10 @@
 
 // The caller frees *text, also after a failure.
 static int read_text(const char *path, char **text, size_t *length) {
-  *text = NULL;
-  if (!*path) return bfm_fail(BFM_BAD_ARGUMENT, "the file to read needs a name");
-  FILE *file = fopen(path, "r");
-  if (!file) return bfm_fail(BFM_IO, "cannot open %s: %s", path, strerror(errno));
-  size_t size = 0;
-  ssize_t count = getdelim(text, &size, 0, file);
-  int error = ferror(file) ? errno : 0;
-  fclose(file);
-  if (error) return bfm_fail(BFM_IO, "cannot read %s: %s", path, strerror(error));
-  *length = count > 0 ? (size_t)count : 0;
-  if (!*length || (*text)[*length - 1]) return BFM_OK;
-  return bfm_fail(BFM_BAD_FILE, "%s is not JSON: its byte %zu is zero", path, *length - 1);
+  TRY(input_bytes(path, text, length));
+  size_t zero = strlen(*text);
+  if (zero == *length) return BFM_OK;
+  return bfm_fail(BFM_BAD_FILE, "%s is not JSON: its byte %zu is zero", path, zero);
 }
 
 // `at` points to the first byte that does not parse, or is NULL

@@ -9,9 +9,9 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/files.h"
 #include "core/rng.h"
 #include "data/format.h"
 
@@ -19,11 +19,6 @@
 
 // the first format that matches reads the file
 static const Format *const formats[] = {&format_exorl, &format_minari, &format_d4rl};
-
-int path_is_folder(const char *path) {
-  struct stat info;
-  return !stat(path, &info) && S_ISDIR(info.st_mode);
-}
 
 int path_is_npz(const char *path) {
   size_t n = strlen(path);

@@ -18,7 +18,6 @@ typedef struct {
 
 extern const Format format_d4rl, format_minari, format_exorl;
 
-int path_is_folder(const char *path);
 int path_is_npz(const char *path);  // by its name
 
 // The first file determines sizes and environment; fails if a later file differs. env may be empty.

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/files.h"
 #include "data/format.h"
 #include "data/npz.h"
 

@@ -6,7 +6,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 #include <zlib.h>
 
 #include "core/files.h"
@@ -298,19 +297,10 @@ int npz_parse(Npz **npz, const void *bytes, size_t size) {
 
 int npz_open(Npz **npz, const char *path) {
   *npz = NULL;
-  int fd;
-  size_t size, done = 0;
-  TRY(input_open(path, &fd, &size));
-  uint8_t *bytes = malloc(size + 1);
-  for (ssize_t n; bytes && done < size; done += (size_t)n) {
-    if ((n = read(fd, bytes + done, size - done)) <= 0) break;
-  }
-  close(fd);
-  if (!bytes || done < size) {
-    free(bytes);
-    return bfm_fail(BFM_IO, "cannot read %s: got %zu of %zu bytes", path, done, size);
-  }
-  int status = make(npz, bytes, size);
+  char *bytes;
+  size_t size;
+  TRY(input_bytes(path, &bytes, &size));
+  int status = make(npz, (uint8_t *)bytes, size);
   return status ? bfm_fail_prefix(status, "%s: ", path) : BFM_OK;
 }
 

@@ -127,8 +127,9 @@ static void read_choices(Cuda *c) {
   char path[PATH_MAX];
   if (c->choices) return;
   choices_path(path, sizeof path);
-  FILE *file = *path ? fopen(path, "rb") : NULL;
   struct stat status;
+  int is_file = *path && !stat(path, &status) && S_ISREG(status.st_mode);  // not a pipe
+  FILE *file = is_file ? fopen(path, "rb") : NULL;
   size_t room = file && !fstat(fileno(file), &status) ? status.st_size / sizeof *c->choices : 0;
   c->choices = (Choice *)calloc(room + 1, sizeof *c->choices);
   if (c->choices && room) c->choice_count = fread(c->choices, sizeof *c->choices, room, file);
@@ -166,7 +167,7 @@ static void keep_choice(const Cuda *c, const Plan *p) {
   x.algorithm = p->algorithm;
   x.sum = sum_of(&x);
   choices_path(path, sizeof path);
-  int fd = *path ? open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666) : -1;
+  int fd = *path ? open(path, O_RDWR | O_CREAT | O_APPEND | O_NONBLOCK | O_CLOEXEC, 0666) : -1;
   struct stat status;
   if (fd < 0) return;
   // first cut off an incomplete record, which a full disk may have left at the end

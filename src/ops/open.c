@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/status.h"
+#include "core/files.h"
 #include "ops/plugin.h"
 
 // Asks the driver before the plugin is loaded: without a GPU, CUDA's libraries may be missing.
@@ -56,7 +56,8 @@ static int plugin_path(char *path, size_t size) {
 // would kill the process. The section table is the last thing in a file.
 static int check_whole(const char *path) {
   Elf64_Ehdr head;
-  FILE *file = fopen(path, "rb");
+  FILE *file = NULL;
+  if (!access(path, F_OK)) TRY(input_stream(path, &file));  // the loader reports a missing file
   int read = file && fread(&head, sizeof head, 1, file) == 1 && !fseek(file, 0, SEEK_END);
   uint64_t has = read ? (uint64_t)ftell(file) : 0, needs = 0;
   if (file) fclose(file);

@@ -4,7 +4,6 @@
 #include "paper/ledger.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/files.h"
 #include "core/folder.h"
 
 #ifndef BFM_COMMIT
@@ -66,9 +66,9 @@ int ledger_read(Ledger *l, const char *results) {
   char path[PATH_MAX], *text = NULL;
   size_t size = 0;
   path_of(results, path, sizeof path);
-  FILE *file = fopen(path, "r");
-  if (!file && errno == ENOENT) return BFM_OK;
-  if (!file) return bfm_fail(BFM_IO, "cannot open %s: %s", path, strerror(errno));
+  FILE *file;
+  TRY(input_stream_if_any(path, &file));
+  if (!file) return BFM_OK;
   int status = BFM_OK;
   ssize_t n;
   for (int at = 1; !status && (n = getline(&text, &size, file)) > 0; at++) {
@@ -142,19 +142,23 @@ int ledger_append(const char *results, const cJSON *lines) {
   Folder folder;
   TRY(folder_name(&folder, results));
   TRY(folder_make(&folder));
-  FILE *out = open_memstream(&text, &size);
-  if (!out) return bfm_fail(BFM_NO_MEMORY, "no memory for the ledger");
+  int fd;
   path_of(results, path, sizeof path);
-  int fd = open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+  TRY(output_append(path, &fd));
+  FILE *out = open_memstream(&text, &size);
+  if (!out) {
+    close(fd);
+    return bfm_fail(BFM_NO_MEMORY, "no memory for the ledger");
+  }
   const cJSON *line;
   cJSON_ArrayForEach(line, lines) {
     char *one = cJSON_PrintUnformatted(line);
     fprintf(out, "%s\n", one ? one : "");
     free(one);
   }
-  int bad = fclose(out) || fd < 0 || end_line(fd) || write_whole(fd, text, size) || fsync(fd);
+  int bad = fclose(out) || end_line(fd) || write_whole(fd, text, size) || fsync(fd);
   int status = bad ? bfm_fail(BFM_IO, "cannot write %s: %s", path, strerror(errno)) : BFM_OK;
-  if (fd >= 0) close(fd);
+  close(fd);
   free(text);
   return status;
 }

@@ -1,11 +1,11 @@
 // The list of the paper's tables, and reading the paper's numbers.
 
-#include <errno.h>
 #include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/files.h"
 #include "core/suggest.h"
 #include "paper/paper.h"
 #include "collect/d4rl_scores.h"
@@ -264,13 +264,14 @@ int paper_numbers_read(PaperNumbers *all, const PaperTable *table, const char *r
   char path[PATH_MAX], *line = NULL;
   size_t size = 0;
   snprintf(path, sizeof path, "%s/paper/%s.csv", results, table->numbers);
-  FILE *file = fopen(path, "r");
-  if (!file) {
-    return bfm_fail(BFM_IO,
-                    "cannot open the paper's numbers %s: %s; set their folder with --results", path,
-                    strerror(errno));
+  FILE *file;
+  int status = input_stream(path, &file);
+  if (status) {
+    char why[512];
+    snprintf(why, sizeof why, "%s", bfm_error());
+    return bfm_fail(status, "%s; set the folder of the paper's numbers with --results", why);
   }
-  int room = 0, status = BFM_OK;
+  int room = 0;
   PaperNumber number;
   for (int at = 0; !status && getline(&line, &size, file) > 0; at++) {
     if (!at) continue;  // the column names

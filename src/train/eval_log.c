@@ -4,13 +4,12 @@
 #include "train/eval_log.h"
 
 #include <cjson/cJSON.h>
-#include <errno.h>
 #include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
+#include "core/files.h"
 #include "render/plot.h"
 
 // ---------------------------------- lines --------------------------------------------------------
@@ -53,9 +52,9 @@ int eval_log_read(EvalLog *log, const char *folder, int64_t last_step) {
   *log = (EvalLog){.count = 0};
   char path[PATH_MAX];
   snprintf(path, sizeof path, "%s/eval.jsonl", folder);
-  FILE *file = fopen(path, "r");
-  if (!file && errno == ENOENT) return BFM_OK;
-  if (!file) return bfm_fail(BFM_IO, "cannot open %s: %s", path, strerror(errno));
+  FILE *file;
+  TRY(input_stream_if_any(path, &file));
+  if (!file) return BFM_OK;
   char *text = NULL;
   size_t size = 0;
   EvalLine line = {.step = 0};
@@ -89,8 +88,8 @@ static int append_returns(EvalLog *log, const char *text) {
 // the log that bfm collect writes beside its file, mood.log.jsonl
 static int read_collector(EvalLog *log, const char *path) {
   *log = (EvalLog){.count = 0};
-  FILE *file = fopen(path, "r");
-  if (!file) return bfm_fail(BFM_IO, "cannot open %s: %s", path, strerror(errno));
+  FILE *file;
+  TRY(input_stream(path, &file));
   char *text = NULL;
   size_t size = 0;
   int status = BFM_OK;
@@ -311,12 +310,7 @@ int eval_log_draw(const char *const *folders, int count, const char *path) {
   c.panels = calloc(MAX_PANELS, sizeof *c.panels);
   int status = c.logs && c.panels ? BFM_OK : bfm_fail(BFM_NO_MEMORY, "no memory for curves");
   for (int i = 0; i < count && !status; i++) {
-    struct stat about;
-    if (stat(folders[i], &about)) {
-      status = bfm_fail(BFM_IO, "cannot open %s: %s", folders[i], strerror(errno));
-      break;
-    }
-    int file = S_ISREG(about.st_mode);
+    int file = !path_is_folder(folders[i]);
     if (!file) c.unit = "steps";
     status = file ? read_collector(&c.logs[i], folders[i])
                   : eval_log_read(&c.logs[i], folders[i], INT64_MAX);

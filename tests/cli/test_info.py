@@ -320,7 +320,7 @@ def test_other_files(tmp_path):
   refused("info", tmp_path)
   refused("info", tmp_path / "nothing")
   os.mkfifo(tmp_path / "pipe")
-  assert "not a regular file" in refused("info", tmp_path / "pipe")
+  assert f"{tmp_path}/pipe is a pipe, not a file" in refused("info", tmp_path / "pipe")
   data = write_dataset(tmp_path / "nan.h5", rows=200, actions=np.full((200, 2), np.nan))
   assert "NaN" in refused("info", data)
 

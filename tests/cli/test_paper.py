@@ -322,7 +322,7 @@ def test_an_unwritable_ledger_is_noticed_before_the_run(tmp_path):
   (tmp_path / "results" / "ledger.jsonl").mkdir(parents=True)
   for action in ("run", "show"):
     output = refused("paper", action, "first", *places(tmp_path))
-    assert "ledger.jsonl: Is a directory" in output
+    assert "ledger.jsonl is a folder, not a file" in output
   (tmp_path / "results" / "ledger.jsonl").rmdir()
   shutil.rmtree(tmp_path / "results")
   (tmp_path / "results").write_text("")

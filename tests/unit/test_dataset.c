@@ -240,7 +240,7 @@ static void test_not_a_dataset(void **state) {
   assert_int_equal(dataset_read(&data, (const char *const[]){"/proc/self/fd"}, 1), BFM_BAD_FILE);
   assert_message("a folder without .npz episodes");
   assert_int_equal(dataset_read(&data, (const char *const[]){"/dev/null"}, 1), BFM_IO);
-  assert_message("not a regular file");
+  assert_message("/dev/null is a device, not a file");
   assert_int_equal(dataset_read(&data, NULL, 0), BFM_BAD_FILE);
 
   FILE *text = fopen(path, "w");
