@@ -63,7 +63,6 @@ typedef struct {
   void (*work)(void *context);
   void *context;
   volatile int *child;  // the child's progress, in shared memory: others may reap its exit status
-  int done;
 } Probe;
 
 // If another thread held a lock of the C library at the moment of the fork, the child's first call
@@ -95,25 +94,25 @@ static void run_child(const Probe *r) {
 
 // HDF5 calls this function while it holds its own lock, so that no other thread is inside HDF5 at the
 // fork. The child must not release that lock, because the threads that wait for it do not exist
-// there; so parent and child both do the work inside this call.
+// there; so the child does its work inside this call.
 static herr_t inside_lock(hid_t list, const char *name, void *context) {
   (void)list;
   (void)name;
   Probe *r = context;
   for (int i = 0; i < TRIES && *r->child == STUCK; i++) run_child(r);
-  r->done = *r->child != STARTED;
-  if (r->done) r->work(r->context);
   return 1;
 }
 
 int hdf5_probe(void (*work)(void *context), void *context) {
   int *child = mmap(NULL, sizeof *child, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  Probe r = {work, context, child, 0};
+  Probe r = {work, context, child};
   if (child == MAP_FAILED) {
     work(context);
     return 1;
   }
   H5Piterate(H5P_FILE_ACCESS_DEFAULT, NULL, inside_lock, &r);
+  int done = *child != STARTED;
   munmap(child, sizeof *child);
-  return r.done;
+  if (done) work(context);
+  return done;
 }

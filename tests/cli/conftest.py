@@ -10,6 +10,9 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 BFM = os.environ.get("BFM", str(ROOT / "build" / "bfm"))
 
+# of a sanitized build
+os.environ.setdefault("LSAN_OPTIONS", f"suppressions={ROOT}/tests/lsan.supp:print_suppressions=0")
+
 # options of a small agent that trains in milliseconds
 HERE = ["--device", "cpu", "--threads", "1"]
 TINY = [*HERE, "--d", "8", "--blocks", "2", "--batch", "16", "--hidden", "16", "--feat", "8",

@@ -16,14 +16,6 @@ def model(tmp_path_factory):
   return train_point_mass(tmp_path_factory.mktemp("point_mass")) / "model.safetensors"
 
 
-@pytest.fixture(autouse=True)
-def ignore_leaks_of_mesa(tmp_path_factory, monkeypatch):
-  """OSMesa never frees some memory, which a sanitized build would report."""
-  path = tmp_path_factory.mktemp("lsan") / "suppressions"
-  path.write_text("leak:libOSMesa\nleak:libgallium\nleak:libEGL\nleak:libLLVM\n")
-  monkeypatch.setenv("LSAN_OPTIONS", f"suppressions={path}:print_suppressions=0")
-
-
 SMALL = ["--steps", 6, "--width", 64, "--quiet"]
 
 
