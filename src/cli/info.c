@@ -73,7 +73,7 @@ static int episodes_info(const Dataset *data, cJSON *info, cJSON *ranges) {
     extend(&returns, sum);
   }
   free(pieces);
-  lengths.mean /= (double)count;  // not 0: a dataset has at least two rows
+  lengths.mean /= (double)count;  // not 0: there are rows
   returns.mean /= (double)count;
   cJSON_AddNumberToObject(info, "episodes", (double)count);
   cJSON_AddItemToObject(ranges, "lengths", range_item(lengths));
@@ -82,9 +82,10 @@ static int episodes_info(const Dataset *data, cJSON *info, cJSON *ranges) {
   return BFM_OK;
 }
 
+// a file that is being collected has no rows before the first flush: it is sound, but has no ranges
 static int dataset_info(const char *path, cJSON *info) {
   Dataset data;
-  TRY(dataset_read_all(&data, &path, 1));
+  TRY(dataset_read_to_describe(&data, path));
   int64_t ended = 0;
   for (int64_t i = 0; i < data.count; i++) ended += data.discount[i] == 0;
   cJSON *ranges = cJSON_CreateObject();
@@ -99,7 +100,9 @@ static int dataset_info(const char *path, cJSON *info) {
   if (*data.env) cJSON_AddStringToObject(info, "env", data.env);
   if (data.incomplete) cJSON_AddFalseToObject(info, "complete");
   cJSON_AddNumberToObject(info, "transitions", (double)data.count);
-  int status = episodes_info(&data, info, ranges);
+  int status = BFM_OK;
+  if (data.count) status = episodes_info(&data, info, ranges);
+  else cJSON_AddNumberToObject(info, "episodes", 0);
   cJSON_AddNumberToObject(info, "terminations", (double)ended);
   cJSON_AddNumberToObject(info, "obs_dim", (double)data.obs_dim);
   cJSON_AddNumberToObject(info, "act_dim", (double)data.act_dim);
@@ -112,8 +115,9 @@ static int dataset_info(const char *path, cJSON *info) {
     cJSON *states = cJSON_AddObjectToObject(info, "states");
     cJSON_AddNumberToObject(states, "physics", (double)data.physics_dim);
   }
-  cJSON_AddItemToObject(info, "ranges", ranges);
-  if (!status) status = coverage_info(&data, info);
+  if (data.count) cJSON_AddItemToObject(info, "ranges", ranges);
+  else cJSON_Delete(ranges);
+  if (!status && data.count) status = coverage_info(&data, info);
   dataset_free(&data);
   return status;
 }
@@ -415,8 +419,8 @@ int cli_info(int argc, char **argv) {
                             "Describe files and check that they are intact. A file may be a model, "
                             "a policy, a training state, a dataset, the folder of a run, a log, "
                             "a ledger, measurements in JSON, a saved prompt, a goal, a picture or "
-                            "a film. If one is damaged, the exit status is not 0. Nothing is "
-                            "written.\v"
+                            "a film. If one is damaged, the exit status is not 0; a dataset "
+                            "that is still being collected is not damaged. Nothing is written.\v"
                             "Examples:\n"
                             "  bfm info models/walker.safetensors\n"
                             "  bfm info results/ledger.jsonl --json\n"

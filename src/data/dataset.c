@@ -66,9 +66,13 @@ static int read_paths(Dataset *data, const char *const *paths, int path_count, i
   return BFM_OK;
 }
 
-static int read_to_learn(Dataset *data, const char *const *paths, int path_count, int with_extras) {
+enum { TO_LEARN, TO_DESCRIBE };
+
+static int read_for(int use, Dataset *data, const char *const *paths, int path_count,
+                    int with_extras) {
   int status = read_paths(data, paths, path_count, with_extras);
-  if (!status && data->count < 2) {
+  int begun = use == TO_DESCRIBE && data->incomplete;
+  if (!status && data->count < 2 && !begun) {
     status = bfm_fail(BFM_BAD_FILE, "%s%s: %" PRId64 " transitions are too few to learn from",
                       data->first_path, path_count > 1 ? " and the others" : "", data->count);
   }
@@ -77,11 +81,15 @@ static int read_to_learn(Dataset *data, const char *const *paths, int path_count
 }
 
 int dataset_read(Dataset *data, const char *const *paths, int path_count) {
-  return read_to_learn(data, paths, path_count, 0);
+  return read_for(TO_LEARN, data, paths, path_count, 0);
 }
 
 int dataset_read_all(Dataset *data, const char *const *paths, int path_count) {
-  return read_to_learn(data, paths, path_count, 1);
+  return read_for(TO_LEARN, data, paths, path_count, 1);
+}
+
+int dataset_read_to_describe(Dataset *data, const char *path) {
+  return read_for(TO_DESCRIBE, data, &path, 1, 1);
 }
 
 int dataset_read_demo(Dataset *data, const char *path) {

@@ -70,6 +70,9 @@ int dataset_read(Dataset *data, const char *const *paths, int path_count);
 // as dataset_read, with rewards, states and notes
 int dataset_read_all(Dataset *data, const char *const *paths, int path_count);
 
+// as dataset_read_all, but a file that its writer has only begun may have no or one transition
+int dataset_read_to_describe(Dataset *data, const char *path);
+
 // reads a demonstration, for which one transition is enough
 int dataset_read_demo(Dataset *data, const char *path);
 

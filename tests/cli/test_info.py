@@ -2,11 +2,13 @@
 import json
 import os
 import shutil
+import subprocess
+import time
 
 import h5py
 import numpy as np
 import pytest
-from conftest import ROOT, TINY, refused, run, write_dataset
+from conftest import BFM, ROOT, TINY, refused, run, write_dataset
 from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 
@@ -395,3 +397,44 @@ def test_bench_step():
   result = json.loads(process.stdout)
   assert result["steps_per_second"] > 0 and result["options"]["batch"] == 16
   assert "steps/s" in run("bench", "step", *TINY, "--seconds", "0.05", "--seeds", "2").stdout
+
+
+@pytest.mark.parametrize("rows", [0, 1])
+def test_a_dataset_that_was_just_begun(tmp_path, rows):
+  """Before its first rows are flushed, a dataset is incomplete, but not damaged."""
+  begun, path = tmp_path / "all.h5", tmp_path / "begun.h5"
+  assert run("collect", "point_mass", "--steps", 400, "-o", begun).returncode == 0
+  with h5py.File(begun) as file, h5py.File(path, "w") as copy:
+    for name in ("observations", "actions", "next_observations", "rewards", "terminals", "timeouts",
+                 "infos/qpos", "infos/qvel"):
+      copy[name] = file[name][:rows]
+    for name, value in file.attrs.items():
+      copy.attrs[name] = value
+  process = run("info", path, "--json")
+  assert process.returncode == 0 and not process.stderr, process.stderr
+  info = json.loads(process.stdout)
+  assert info["complete"] is False
+  assert info["transitions"] == info["episodes"] == rows
+  assert (info["env"], info["obs_dim"], info["act_dim"]) == ("point_mass", 4, 2)
+  assert ("ranges" in info) == ("coverage" in info) == bool(rows)
+  assert run("info", path).returncode == 0
+  assert "transitions are too few to learn from" in refused("train", path, "-o", tmp_path / "run")
+  with h5py.File(path, "a") as file:
+    del file.attrs["planned_rows"]
+  assert "transitions are too few to learn from" in refused("info", path)
+
+
+def test_a_dataset_while_it_is_collected(tmp_path):
+  """From the moment the file is there, bfm info describes it."""
+  path = tmp_path / "data.h5"
+  command = [BFM, "collect", "point_mass", "--steps", "2M", "--quiet", "-o", path]
+  with subprocess.Popen(command, stderr=subprocess.DEVNULL) as collect:
+    try:
+      while not path.exists():
+        assert collect.poll() is None
+        time.sleep(0.001)
+      process = run("info", path, "--json")
+    finally:
+      collect.kill()
+  assert process.returncode == 0, process.stderr
+  assert json.loads(process.stdout)["complete"] is False
