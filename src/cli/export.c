@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 
 #include "cli/cli.h"
+#include "core/size.h"
 
 typedef struct {
   int64_t members, prompt_states;
@@ -49,9 +50,9 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
   }
 }
 
-static double mebibytes(const char *path) {
+static double bytes_of(const char *path) {
   struct stat info;
-  return stat(path, &info) ? 0 : (double)info.st_size / (1 << 20);
+  return stat(path, &info) ? 0 : (double)info.st_size;
 }
 
 static int run(void *input) {
@@ -61,12 +62,15 @@ static int run(void *input) {
     return bfm_fail(BFM_BAD_ARGUMENT, "-o %s is the model itself: name another file", a->path);
   }
   bfm_agent *agent;
-  double before = mebibytes(a->model);
+  double before = bytes_of(a->model);
   TRY(bfm_agent_load(&agent, a->model, "{\"device\": \"cpu\"}"));
   int status = bfm_agent_export(agent, 0, a->path, (int)a->options.members, a->half,
                                 a->options.prompt_states);
   bfm_agent_free(agent);
-  if (!status) printf("%s: %.1f MiB, was %.1f MiB\n", a->path, mebibytes(a->path), before);
+  if (!status) {
+    printf("%s: %s, was %s\n", a->path, size_of_bytes(bytes_of(a->path)).text,
+           size_of_bytes(before).text);
+  }
   return status;
 }
 

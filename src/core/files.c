@@ -17,6 +17,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/size.h"
+
 #define WRITE_MAX ((size_t)1 << 30)  // write() transfers at most 2 GiB per call
 
 // ---------------------------------- input --------------------------------------------------------
@@ -92,7 +94,9 @@ int input_bytes(const char *path, char **bytes, size_t *size) {
   int error = errno;
   close(fd);
   *bytes = room;
-  if (!room) return bfm_fail(BFM_NO_MEMORY, "out of memory for the %zu bytes of %s", *size, path);
+  if (!room)
+    return bfm_fail(BFM_NO_MEMORY, "out of memory for the %s of %s",
+                    size_of_bytes((double)*size).text, path);
   room[done] = 0;
   if (done == *size) return BFM_OK;
   free(room);

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "core/files.h"
 #include "data/parts.h"
 
 #define ROWS_AT_ONCE (1 << 16)
@@ -66,7 +65,7 @@ static int create(Writer **writer, const Dataset *data, const char *path, const 
     notes[i] = (Note){note->string, note->valuestring};
   }
   notes[count] = (Note){"env", data->env};
-  int status = writer_create(writer, path, t->tables, t->count, rows, notes, count + 1);
+  int status = writer_create_whole(writer, path, t->tables, t->count, rows, notes, count + 1);
   free(notes);
   return status;
 }
@@ -97,14 +96,9 @@ int dataset_write(const Dataset *data, const char *path, const uint8_t *keep,
   if (!access(path, F_OK)) {
     return bfm_fail(BFM_IO, "%s already exists: choose another name", path);
   }
-  OutputFile file;
-  TRY(output_open(&file, path));
-  unlink(file.temporary);  // the writer creates the file itself
   uint8_t *flags = malloc(2 * (size_t)data->count + 1);
-  int status = flags ? write_file(data, file.temporary, keep, flags, stop)
+  int status = flags ? write_file(data, path, keep, flags, stop)
                      : bfm_fail(BFM_NO_MEMORY, "out of memory for %" PRId64 " rows", data->count);
   free(flags);
-  if (!status) return output_commit_new(&file);
-  output_discard(&file);
   return status;
 }

@@ -9,6 +9,7 @@
 #include <zlib.h>
 
 #include "core/files.h"
+#include "core/size.h"
 
 #define END_SIZE 22    // bytes of the record that ends a zip file, without its comment
 #define ENTRY_SIZE 46  // bytes of an entry of the directory, without its name
@@ -135,7 +136,8 @@ static int unpack(const Npz *npz, const Member *m, uint8_t **out) {
     return damaged("a member has an impossible size");
   }
   *out = malloc(m->unpacked + 1);
-  if (!*out) return bfm_fail(BFM_NO_MEMORY, "out of memory for %" PRIu64 " bytes", m->unpacked);
+  if (!*out)
+    return bfm_fail(BFM_NO_MEMORY, "out of memory for %s", size_of_bytes((double)m->unpacked).text);
   int status = BFM_OK;
   if (stored) memcpy(*out, npz->bytes + m->at, m->unpacked);
   else status = inflate_member(npz, m, *out);
@@ -290,7 +292,8 @@ static int make(Npz **out, uint8_t *bytes, size_t size) {
 int npz_parse(Npz **npz, const void *bytes, size_t size) {
   *npz = NULL;
   uint8_t *copy = malloc(size + 1);
-  if (!copy) return bfm_fail(BFM_NO_MEMORY, "out of memory for %zu bytes", size);
+  if (!copy)
+    return bfm_fail(BFM_NO_MEMORY, "out of memory for %s", size_of_bytes((double)size).text);
   memcpy(copy, bytes, size);
   return make(npz, copy, size);
 }

@@ -15,6 +15,8 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "core/size.h"
+
 // the default is not /tmp, which may be a file system in memory
 static const char *folder(void) {
   const char *named = getenv("TMPDIR");
@@ -23,9 +25,9 @@ static const char *folder(void) {
 
 static int no_room(size_t bytes) {
   return bfm_fail(BFM_NO_MEMORY,
-                  "%.1f GB of rows fit neither into memory nor into a temporary file in %s: %s; "
+                  "%s of rows fit neither into memory nor into a temporary file in %s: %s; "
                   "set TMPDIR to a folder with more space",
-                  (double)bytes / 1e9, folder(), strerror(errno));
+                  size_of_bytes((double)bytes).text, folder(), strerror(errno));
 }
 
 static int open_unlinked(RowBuffer *buffer, size_t bytes) {
@@ -79,7 +81,7 @@ int row_buffer_map(RowBuffer *buffer, void **rows, int fd, off_t offset, size_t 
   size_t whole = bytes + (size_t)inside;
   void *base = mmap(NULL, whole, PROT_READ, MAP_PRIVATE, fd, offset - inside);
   if (base == MAP_FAILED) {
-    return bfm_fail(BFM_NO_MEMORY, "cannot map %.1f GB of rows: %s", (double)bytes / 1e9,
+    return bfm_fail(BFM_NO_MEMORY, "cannot map %s of rows: %s", size_of_bytes((double)bytes).text,
                     strerror(errno));
   }
   *buffer = (RowBuffer){.base = base, .bytes = whole, .mapped = 1};
@@ -90,8 +92,8 @@ int row_buffer_map(RowBuffer *buffer, void **rows, int fd, off_t offset, size_t 
 int row_buffer_make_writable(const RowBuffer *buffer) {
   if (!buffer->mapped || buffer->file) return BFM_OK;
   if (!mprotect(buffer->base, buffer->bytes, PROT_READ | PROT_WRITE)) return BFM_OK;
-  return bfm_fail(BFM_NO_MEMORY, "cannot make %.1f GB of rows writable: %s",
-                  (double)buffer->bytes / 1e9, strerror(errno));
+  return bfm_fail(BFM_NO_MEMORY, "cannot make %s of rows writable: %s",
+                  size_of_bytes((double)buffer->bytes).text, strerror(errno));
 }
 
 void row_buffer_expect_random_reads(const RowBuffer *buffer) {

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "core/files.h"
+#include "core/size.h"
 
 #define LENGTH_BYTES 8
 #define HEADER_MAX ((uint64_t)100000000)  // the limit of the format's own implementation
@@ -462,7 +463,8 @@ static int make_header(const Tensor *tensors, int count, const char *const *meta
   *out = malloc(*size);
   if (!*out) {
     free(json);
-    return bfm_fail(BFM_NO_MEMORY, "out of memory for a header of %zu bytes", *size);
+    return bfm_fail(BFM_NO_MEMORY, "out of memory for a header of %s",
+                    size_of_bytes((double)*size).text);
   }
   for (int i = 0; i < LENGTH_BYTES; i++) (*out)[i] = (char)(length >> 8 * i);
   memset(*out + LENGTH_BYTES, ' ', length);

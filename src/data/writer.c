@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "core/files.h"
+#include "core/size.h"
 
 #define COPY_BYTES (1 << 20)
 
@@ -37,7 +38,8 @@ struct Writer {
   Place places[WRITER_TABLES];
   int table_count;
   int64_t rows, planned;
-  int shown;  // 1: the headers show rows, so the tables have an address
+  int shown;            // 1: the headers show rows, so the tables have an address
+  OutputFile *pending;  // the file under its temporary name, NULL once it has its own
 };
 
 static const size_t type_sizes[] =
@@ -229,6 +231,7 @@ static int lay_out(const Writer *w, const char *name, int64_t planned, const Not
   int status =
       file < 0 ? bfm_fail(BFM_IO, "cannot create %s: %s", w->path, strerror(errno ? errno : EIO))
                : put_contents(w, file, planned, notes, note_count);
+  if (file >= 0 && status) bfm_fail_prefix(status, "%s: ", w->path);
   if (file >= 0 && H5Fclose(file) < 0 && !status) status = failed(w, "the header");
   return status;
 }
@@ -245,8 +248,8 @@ static int check_room(const Writer *w, int fd, int64_t planned) {
   }
   if (bytes >= 0x1p62) errno = EFBIG;
   if (bytes < 0x1p62 && !ftruncate(fd, (off_t)bytes)) return BFM_OK;
-  return bfm_fail(BFM_IO, "cannot create %s for %" PRId64 " rows, %.1f GB: %s", w->path, planned,
-                  bytes / 1e9, strerror(errno));
+  return bfm_fail(BFM_IO, "cannot create %s for %" PRId64 " rows, %s: %s", w->path, planned,
+                  size_of_bytes(bytes).text, strerror(errno));
 }
 
 // creates the file under its temporary name, open, locked and without rows; the caller commits it
@@ -256,7 +259,10 @@ static int make_file(Writer *w, const OutputFile *file, int64_t planned, const N
   TRY(lay_out(w, file->temporary, planned, notes, note_count));
   TRY(open_locked(w, file->temporary));
   Found found = {.writer = w};
-  TRY(locate(&found, file->temporary));
+  int status = locate(&found, file->temporary);
+  if (status) {  // without the temporary name, which the message contains
+    return bfm_fail(status, "cannot write %s: HDF5 cannot read its header back", w->path);
+  }
   free(found.notes);
   w->rows = w->shown = 0;
   return put_lengths(w);
@@ -282,22 +288,30 @@ static int writer_new(Writer **out, const char *path, const Table *tables, int t
 void writer_abandon(Writer *w) {
   if (!w) return;
   if (w->fd >= 0) close(w->fd);
+  if (w->pending) output_discard(w->pending);
+  free(w->pending);
   free(w->path);
   free(w);
 }
 
-static int create(Writer *w, int64_t planned, const Note *notes, int note_count) {
-  struct stat info;
-  OutputFile file;
-  if (!lstat(w->path, &info)) {
-    return bfm_fail(BFM_IO, "%s already exists%s", w->path,
-                    S_ISREG(info.st_mode) ? ": use --resume to continue it" : "");
-  }
-  TRY(output_open(&file, w->path));
-  int status = make_file(w, &file, planned, notes, note_count);
-  if (!status) return output_commit_new(&file);
-  output_discard(&file);
+// gives the file its own name, unless another file has it by now
+static int publish(Writer *w) {
+  int status = output_commit_new(w->pending);
+  free(w->pending);
+  w->pending = NULL;
   return status;
+}
+
+static int create(Writer *w, int64_t planned, const Note *notes, int note_count) {
+  OutputFile *file = malloc(sizeof *file);
+  if (!file) return bfm_fail(BFM_NO_MEMORY, "out of memory for %s", w->path);
+  int status = output_open(file, w->path);
+  if (status) {
+    free(file);
+    return status;
+  }
+  w->pending = file;
+  return make_file(w, file, planned, notes, note_count);
 }
 
 static int copy_rows(const Writer *from, const Writer *to) {
@@ -349,12 +363,29 @@ static int resume(Writer *w, int64_t planned) {
   return status;
 }
 
-int writer_create(Writer **out, const char *path, const Table *tables, int table_count,
-                  int64_t planned, const Note *notes, int note_count) {
+int writer_create_whole(Writer **out, const char *path, const Table *tables, int table_count,
+                        int64_t planned, const Note *notes, int note_count) {
   TRY(writer_new(out, path, tables, table_count));
   Hdf5Errors errors = hdf5_silence();
   int status = create(*out, planned, notes, note_count);
   hdf5_restore(errors);
+  if (status) {
+    writer_abandon(*out);
+    *out = NULL;
+  }
+  return status;
+}
+
+int writer_create(Writer **out, const char *path, const Table *tables, int table_count,
+                  int64_t planned, const Note *notes, int note_count) {
+  struct stat info;
+  *out = NULL;
+  if (!lstat(path, &info)) {
+    return bfm_fail(BFM_IO, "%s already exists%s", path,
+                    S_ISREG(info.st_mode) ? ": use --resume to continue it" : "");
+  }
+  TRY(writer_create_whole(out, path, tables, table_count, planned, notes, note_count));
+  int status = publish(*out);
   if (status) {
     writer_abandon(*out);
     *out = NULL;
@@ -398,6 +429,7 @@ int writer_flush(Writer *w) { return put_lengths(w); }
 int writer_close(Writer *w) {
   int status = put_lengths(w);
   if (!status && fsync(w->fd)) status = failed(w, "the end");
+  if (!status && w->pending) status = publish(w);
   writer_abandon(w);
   return status;
 }

@@ -28,6 +28,10 @@ size_t table_row_bytes(const Table *table);
 int writer_create(Writer **writer, const char *path, const Table *tables, int table_count,
                   int64_t planned, const Note *notes, int note_count);
 
+// The same for a file that appears at its path only when writer_close succeeds.
+int writer_create_whole(Writer **writer, const char *path, const Table *tables, int table_count,
+                        int64_t planned, const Note *notes, int note_count);
+
 // Continues an interrupted or complete file. Its tables must have these names, types and columns;
 // they are cut to the shortest. If `planned` differs from the file's, the file is rewritten with its
 // notes.
@@ -48,7 +52,8 @@ int writer_flush(Writer *writer);
 // Flushes the file to the disk and closes it. Always frees the writer.
 int writer_close(Writer *writer);
 
-// After a failure: closes the file, which keeps the flushed rows, and frees the writer.
+// After a failure: closes the file, which keeps the flushed rows, and frees the writer. A file of
+// writer_create_whole is removed.
 void writer_abandon(Writer *writer);
 
 #endif

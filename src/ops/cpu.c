@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
+#include "core/size.h"
+
 // ------------------------------- memory ----------------------------------------------------------
 
 #define ALIGNMENT 4096
@@ -17,10 +19,9 @@ static int cpu_alloc(Ops *ops, void **memory, size_t bytes) {
   *memory = NULL;
   char *block = calloc(1, bytes + ALIGNMENT + sizeof(void *));
   if (!block) {
-    return bfm_fail(
-        BFM_NO_MEMORY,
-        "out of memory: cannot allocate %.1f GB; reduce the batch, the preset or the seeds",
-        bytes / 1e9);
+    return bfm_fail(BFM_NO_MEMORY,
+                    "out of memory: cannot allocate %s; reduce the batch, the preset or the seeds",
+                    size_of_bytes(bytes).text);
   }
   uintptr_t at = ((uintptr_t)block + sizeof(void *) + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
   ((void **)at)[-1] = block;

@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/size.h"
+
 pthread_mutex_t cuda_alone = PTHREAD_MUTEX_INITIALIZER;
 
 // ------------------------------- failures --------------------------------------------------------
@@ -30,9 +32,9 @@ int cuda_good(Cuda *c, cudaError_t error, const char *what) {
     size_t free = 0, total = 0;
     cudaMemGetInfo(&free, &total);
     cuda_failed(c, BFM_NO_MEMORY,
-                "%s has %.2f of %.2f GB free, too little to %s: "
+                "%s has %s of %s free, too little to %s: "
                 "reduce batch, seeds, the preset or the data",
-                c->name, free / 1e9, total / 1e9, what);
+                c->name, size_of_bytes(free).text, size_of_bytes(total).text, what);
   } else {
     cuda_failed(c, BFM_UNAVAILABLE, "%s failed to %s: %s", c->name, what,
                 cudaGetErrorString(error));
@@ -53,7 +55,7 @@ static int cuda_alloc(Ops *ops, void **memory, size_t bytes) {
   *memory = NULL;
   cudaSetDevice(c->device);
   char what[64];
-  snprintf(what, sizeof what, "allocate %.2f GB", bytes / 1e9);
+  snprintf(what, sizeof what, "allocate %s", size_of_bytes(bytes).text);
   if (cuda_good(c, cudaMalloc(memory, bytes ? bytes : 1), what)) {
     cuda_good(c, cudaMemsetAsync(*memory, 0, bytes, c->stream[0]), "clear memory");
     cuda_good(c, cudaStreamSynchronize(c->stream[0]), "clear memory");

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/size.h"
+
 // oneDNN uses GNU's OpenMP, if it was built with it: its products must not start more threads
 extern void omp_set_num_threads(int n) __attribute__((weak));
 extern int omp_get_max_threads(void) __attribute__((weak));
@@ -161,7 +163,8 @@ static int grow_scratch(OneDnn *dnn, size_t size) {
     dnn->scratch[i] = aligned_alloc(4096, size);
     if (!dnn->scratch[i]) {
       dnn->scratch_size = 0;
-      return bfm_fail(BFM_NO_MEMORY, "out of memory for %zu bytes of oneDNN's scratch", size);
+      return bfm_fail(BFM_NO_MEMORY, "out of memory for %s of oneDNN's scratch",
+                      size_of_bytes((double)size).text);
     }
   }
   dnn->scratch_size = size;

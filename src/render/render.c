@@ -13,6 +13,7 @@
 
 #include "bfm.h"
 #include "core/files.h"
+#include "core/size.h"
 #include "envs/sim.h"
 #include "render/gl.h"
 
@@ -187,7 +188,9 @@ int render_write_png(const char *path, const uint8_t *rgb, int width, int height
     return bfm_fail(BFM_IO, "%s: %s", path, image.message);
   }
   uint8_t *bytes = malloc(size);
-  if (!bytes) return bfm_fail(BFM_NO_MEMORY, "%s: out of memory for %zu bytes", path, (size_t)size);
+  if (!bytes)
+    return bfm_fail(BFM_NO_MEMORY, "%s: out of memory for %s", path,
+                    size_of_bytes((double)size).text);
 
   OutputFile file;
   int status = BFM_OK;

@@ -1,6 +1,7 @@
 """bfm data: datasets of every layout are read exactly, and bad ones are rejected."""
 import json
 import os
+import resource
 import zipfile
 
 import h5py
@@ -499,3 +500,32 @@ def test_damaged_archives(tmp_path):
   for at in RNG.integers(0, len(whole), 40):
     path.write_bytes(whole[:at] + bytes([whole[at] ^ 1 << RNG.integers(8)]) + whole[at + 1:])
     assert run("info", folder).returncode in (0, 3, 5)
+
+
+def test_a_failed_write_names_the_file_and_its_size(tmp_path):
+  """The file is first written under a temporary name, which means nothing to people."""
+  def limit():
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4000, 4000))
+  path, source = tmp_path / "new.h5", write_dataset(tmp_path / "data.h5")
+  error = refused("data", "merge", source, "-o", path, preexec_fn=limit)
+  assert f"cannot create {path} for 200 rows, 7" in error and " kB: File too large" in error
+  assert ".tmp" not in error and os.listdir(tmp_path) == ["data.h5"]
+
+
+@pytest.mark.parametrize("compression", [None, "gzip"])
+def test_damaged_datasets_are_read_without_leaks(tmp_path, compression):
+  """In a sanitized build, a leak ends bfm with another status; LSAN_OPTIONS names HDF5's own."""
+  sound, path = tmp_path / "sound.h5", tmp_path / "damaged.h5"
+  with h5py.File(sound, "w") as file:
+    for name, shape in (("observations", (50, 3)), ("actions", (50, 1)), ("terminals", (50,))):
+      file.create_dataset(name, data=np.zeros(shape, "f4"), compression=compression)
+    file.attrs["env"], file.attrs["sources"] = "walker", '["a"]'
+  whole = sound.read_bytes()
+  rng = np.random.default_rng(0)
+  for case in range(30):
+    damaged = bytearray(whole)
+    for at in rng.choice(np.flatnonzero(np.frombuffer(whole, "u1")), 1 + case % 4):
+      damaged[at] ^= 1 << rng.integers(8)
+    path.write_bytes(damaged[:len(whole) - 100 * (case % 3)])
+    process = run("info", path)
+    assert process.returncode in (0, 3), process.stderr

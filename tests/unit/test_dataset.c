@@ -362,7 +362,7 @@ static void test_row_buffers(void **state) {
     for (int64_t k = 0; k < i * 1000; k++) ((uint8_t *)rows)[k] = (uint8_t)(k % 251);
   }
   assert_int_equal(row_buffer_grow(&buffer, &rows, (size_t)1 << 60, 1), BFM_NO_MEMORY);
-  assert_message("1152921504.6 GB of rows fit neither into memory");
+  assert_message("1.15 EB of rows fit neither into memory");
   assert_int_equal(((uint8_t *)rows)[63999], 63999 % 251);
   row_buffer_free(&buffer);
 
