@@ -294,7 +294,9 @@ static int check_kept(const Config *own, const Config *config, const char *const
   return BFM_OK;
 }
 
-static int load_as(bfm_agent **out, const SafeTensors *file, int kind, const Config *config) {
+// precision_given: the caller chose the precision; otherwise it is that of the training
+static int load_as(bfm_agent **out, const SafeTensors *file, int kind, const Config *config,
+                   int precision_given) {
   int64_t obs_dim, act_dim;
   TRY(checkpoint_count(file, "obs_dim", 1, OBS_MOST, &obs_dim));
   TRY(checkpoint_count(file, "act_dim", 1, ACT_MOST, &act_dim));
@@ -303,8 +305,15 @@ static int load_as(bfm_agent **out, const SafeTensors *file, int kind, const Con
                     "a model holds one replica, and its configuration says seeds = %ld",
                     (long)config->seeds);
   }
-  TRY(agent_new(out, obs_dim, act_dim, config, 0));
-  return restore(*out, file, kind);
+  int status = agent_new(out, obs_dim, act_dim, config, 0);
+  // a model trained in bf16 also acts on a CPU without; only a resume needs the same bits
+  if (status == BFM_UNAVAILABLE && kind == MODEL && config->precision == DEVICE_BF16 &&
+      !precision_given) {
+    Config f32 = *config;
+    f32.precision = DEVICE_F32;
+    status = agent_new(out, obs_dim, act_dim, &f32, 0);
+  }
+  return status ? status : restore(*out, file, kind);
 }
 
 static int load(bfm_agent **out, const SafeTensors *file, const char *options) {
@@ -322,7 +331,7 @@ static int load(bfm_agent **out, const SafeTensors *file, const char *options) {
   if (own.z_groups == own.batch && config.z_groups == own.batch) config.z_groups = config.batch;
   TRY(config_complete(&config));
   TRY(check_kept(&own, &config, meaning));
-  int status = load_as(out, file, kind, &config);
+  int status = load_as(out, file, kind, &config, checkpoint_is_given(options, "precision"));
   // if the tensors do not fit because of an option that was given, blame the option
   if (status == BFM_BAD_FILE) TRY(check_kept(&own, &config, shaping));
   return status;

@@ -158,9 +158,12 @@ static int tensors_info(const SafeTensors *file, cJSON *info) {
   return status;
 }
 
+// float32, because not every CPU has bfloat16 products
+#define CHECKED_ON "{\"device\": \"cpu\", \"precision\": \"f32\"}"
+
 static int check_agent(const char *path, cJSON *info) {
   bfm_agent *agent;
-  TRY(bfm_agent_load(&agent, path, "{\"device\": \"cpu\"}"));
+  TRY(bfm_agent_load(&agent, path, CHECKED_ON));
   int64_t states = bfm_agent_prompt_count(agent);
   if (states) cJSON_AddNumberToObject(info, "prompt_states", (double)states);
   char fingerprint[9];
@@ -173,7 +176,7 @@ static int check_agent(const char *path, cJSON *info) {
 static int check_explorer(const char *path, cJSON *info) {
   bfm_explorer *explorer;
   (void)info;
-  TRY(bfm_explorer_load(&explorer, path, 1, "{\"device\": \"cpu\"}"));
+  TRY(bfm_explorer_load(&explorer, path, 1, CHECKED_ON));
   bfm_explorer_free(explorer);
   return BFM_OK;
 }

@@ -108,8 +108,15 @@ static int load(bfm_explorer **out, const SafeTensors *file, int envs, const cha
   // files of earlier versions lack these options: the tensors show their values
   if (o.obs_norm == CHOICE_AUTO) o.obs_norm = choice_of(file, "input.stats");
   if (o.policy_norm == CHOICE_AUTO) o.policy_norm = choice_of(file, "pi.s.out.norm.weight");
-  TRY(explorer_new(out, obs_dim, act_dim, (int)tasks, envs ? envs : (int)saved_envs, &o, 0));
-  return restore(*out, file, kind, step);
+  if (!envs) envs = (int)saved_envs;
+  int status = explorer_new(out, obs_dim, act_dim, (int)tasks, envs, &o, 0);
+  // a policy trained in bf16 also acts on a CPU without
+  if (status == BFM_UNAVAILABLE && kind == POLICY && o.precision == DEVICE_BF16 &&
+      !checkpoint_is_given(options, "precision")) {
+    o.precision = DEVICE_F32;
+    status = explorer_new(out, obs_dim, act_dim, (int)tasks, envs, &o, 0);
+  }
+  return status ? status : restore(*out, file, kind, step);
 }
 
 bfm_status bfm_explorer_load(bfm_explorer **out, const char *path, int envs, const char *options) {

@@ -3,6 +3,7 @@
 
 #include "nets/checkpoint.h"
 
+#include <cjson/cJSON.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -183,6 +184,13 @@ int checkpoint_count(const SafeTensors *file, const char *name, int64_t least, i
   if (text && end != text && !*end && *out >= least && *out <= most) return BFM_OK;
   return bfm_fail(BFM_BAD_FILE, "metadata \"%s\" is %s, but must be from %ld to %g", name,
                   text ? text : "missing", (long)least, (double)most);
+}
+
+int checkpoint_is_given(const char *given, const char *option) {
+  cJSON *options = given ? cJSON_Parse(given) : NULL;
+  int is_given = cJSON_HasObjectItem(options, option);
+  cJSON_Delete(options);
+  return is_given;
 }
 
 int checkpoint_config(const SafeTensors *file, const Option *table, void *config,

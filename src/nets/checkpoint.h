@@ -53,4 +53,7 @@ int checkpoint_count(const SafeTensors *file, const char *name, int64_t least, i
 int checkpoint_config(const SafeTensors *file, const Option *table, void *config,
                       const char *given);
 
+// whether `given` (JSON, or NULL) has the option
+int checkpoint_is_given(const char *given, const char *option);
+
 #endif

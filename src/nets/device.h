@@ -11,7 +11,8 @@
 enum { DEVICE_AUTO, DEVICE_F32, DEVICE_TF32, DEVICE_BF16 };
 #define DEVICE_PRECISIONS "auto|f32|tf32|bf16"
 
-// precision: a value above; auto means `best` on a GPU, f32 on a CPU
+// precision: a value above; auto means `best` on a GPU, f32 on a CPU. BFM_UNAVAILABLE if it is bf16
+// and the CPU lacks bfloat16 products.
 int device_open(Ops **ops, const char *device, int precision, Precision best, int64_t threads);
 
 int device_is_cpu(const Ops *ops);  // if so, its memory is the process's own
