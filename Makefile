@@ -12,7 +12,7 @@
 #   make deps     install what is missing; all targets that need it do so themselves
 #   make clean    remove what was built (not .deps, .venv)
 #   make SAN=1    build with address and undefined-behaviour sanitizers, in build-san/
-#   make SAN=thread   build with the thread sanitizer, in build-tsan/
+#   make SAN=thread test-threads   tests of threads with the thread sanitizer, in build-tsan/
 # CC=clang and CFLAGS="-O1 -g" change the compiler and how it optimizes; V=1 shows the commands.
 
 ifeq ($(origin CC),default)
@@ -191,8 +191,18 @@ test:
 	@$(MAKE) --no-print-directory test-fuzz
 	@$(MAKE) --no-print-directory test-python
 
-test-unit: $(UNIT)
+unit: $(UNIT)
+
+test-unit: unit
 	@for program in $(UNIT); do arguments=; $(RUN); done
+
+# With SAN=thread: the tests of what threads share. test_runs is left out, as gcc 12's sanitizer does
+# not know pthread_clockjoin_np.
+THREADED := collect crew evaluate interface reward sim threads
+THREADED := $(THREADED:%=$(BUILD)/tests/unit/test_%)
+test-threads: export TSAN_OPTIONS ?= history_size=7:suppressions=$(CURDIR)/tests/tsan.supp
+test-threads: $(THREADED)
+	@for program in $(THREADED); do arguments=; $(RUN); done
 
 # the fuzzers are clang's; without them the step is left out
 test-fuzz:
@@ -268,7 +278,8 @@ build/lint/%: %.c .clang-tidy $(wildcard include/*.h src/*/*.h tests/unit/*.h)
 # Left out: invalidPointerCast, as a row of an option table says of which type its field is;
 # unknownEvaluationOrder, which sees two uses of x in {.x = x++}; nullPointerRedundantCheck, which
 # does not follow "while ((x = next(x ? … : …)))"; pointerSize, which wants calloc(1, sizeof *x);
-# resourceLeak, which does not see that a descriptor plus 1 is kept; duplicateAssignExpression is style.
+# resourceLeak, which does not see that a descriptor plus 1 is kept; duplicateAssignExpression, which
+# is about style.
 lint-cppcheck:
 	@cppcheck --quiet -j $(shell nproc) --std=c11 --error-exitcode=1 --library=gnu \
 	  --enable=warning,portability --suppress=invalidPointerCast --suppress=unknownEvaluationOrder \
@@ -284,5 +295,5 @@ check: format-check
 clean:
 	rm -rf build build-*
 
-.PHONY: all cuda examples deps demo docs test test-unit test-fuzz test-python fuzz oracle bench bundle \
-        format format-check lint lint-clang-tidy lint-cppcheck check clean
+.PHONY: all cuda examples unit deps demo docs test test-unit test-threads test-fuzz test-python fuzz \
+        oracle bench bundle format format-check lint lint-clang-tidy lint-cppcheck check clean

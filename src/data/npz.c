@@ -254,7 +254,7 @@ int npz_has(const Npz *npz, const char *name) {
 int npz_read(const Npz *npz, const char *name, int64_t *rows, int64_t *columns, double **values) {
   Member member = {0};
   Array array = {0};
-  uint8_t *bytes;
+  uint8_t *bytes = NULL;
   int found;
   *values = NULL;
   TRY(find_member(npz, name, &member, &found));
