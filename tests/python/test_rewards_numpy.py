@@ -317,13 +317,24 @@ class Grower:
     node.size = 0
     return node
 
+  def chain(self):
+    """Arithmetic of a quantity and literals, which optimizers like to rearrange."""
+    node = self.name()
+    for _ in range(self.rng.choice([2, 3])):
+      parts = [node, self.literal()]
+      self.rng.shuffle(parts)
+      node = self.binary(self.rng.choice("+-*/"), *parts)
+    return node
+
   def grow(self, depth, size=0):
     """A random expression; with a size, one of vectors of this size and numbers."""
     kind = self.rng.random()
-    if depth <= 0 or kind < 0.07:
+    if depth <= 0 or kind < 0.05:
       return self.leaf(size)
+    if kind < 0.10:
+      return self.chain()
     again = lambda: self.grow(depth - 1, size)
-    if kind < 0.40:
+    if kind < 0.41:
       return self.binary(self.rng.choice(list(BINARY)), again(), again())
     if kind < 0.46:
       return self.prefix(self.rng.choice("-+!"), again())
