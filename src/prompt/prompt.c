@@ -37,7 +37,8 @@ static int goal_z(bfm_agent *a, int replica, const char *goal, float *z, char *r
   if (!access(goal, F_OK)) return prompt_file_goal(a, replica, goal, z);
   if (strchr(goal, '=')) return bfm_agent_prompt_goal(a, replica, goal, z, report, size);
   return bfm_fail(BFM_BAD_ARGUMENT,
-                  "goal \"%s\" is neither a file nor a list such as torso.z = 1.3, speed = 0", goal);
+                  "goal \"%s\" is neither a file nor a list such as torso.z = 1.3, speed = 0",
+                  goal);
 }
 
 bfm_status bfm_agent_prompt(bfm_agent *a, int replica, const bfm_prompt *given, float *z,
