@@ -16,7 +16,7 @@
 #define POINTS 100  // the most that a curve has after its start
 
 typedef struct {
-  EvalCommon judge;
+  EvalCommon common;
   const char *path;
   int64_t steps;
   double *returns;  // [models, tasks, episodes]
@@ -35,7 +35,7 @@ static const struct argp_option own_options[] = {
 static error_t parse(int key, char *arg, struct argp_state *state) {
   Measure *m = state->input;
   switch (key) {
-    case ARGP_KEY_INIT: eval_common_init(state, &m->judge); return 0;
+    case ARGP_KEY_INIT: eval_common_init(state, &m->common); return 0;
     case 'o': m->path = arg; return 0;
     default: return ARGP_ERR_UNKNOWN;
   }
@@ -44,7 +44,7 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
 // ---------------------------------- measuring ----------------------------------------------------
 
 static int64_t episode_at(const Measure *m, int model, int task) {
-  return ((int64_t)model * m->judge.tasks.count + task) * m->judge.options.episodes;
+  return ((int64_t)model * m->common.tasks.count + task) * m->common.options.episodes;
 }
 
 // runs/five/model.3.safetensors → runs/five, fb.safetensors → fb
@@ -61,7 +61,7 @@ static char *run_name(const char *model) {
 }
 
 static int find_runs(Measure *m) {
-  const EvalCommon *j = &m->judge;
+  const EvalCommon *j = &m->common;
   m->run = calloc(j->model_count, sizeof *m->run);
   m->runs = calloc(j->model_count, sizeof *m->runs);
   if (!m->run || !m->runs) return bfm_fail(BFM_NO_MEMORY, "no memory for names");
@@ -78,7 +78,7 @@ static int find_runs(Measure *m) {
 
 // allocate the results; called after the first model has determined the tasks
 static int make_room(Measure *m) {
-  const EvalCommon *j = &m->judge;
+  const EvalCommon *j = &m->common;
   const Domain *domain;
   if (m->returns) return BFM_OK;
   TRY(domain_find(&domain, j->env));
@@ -93,16 +93,16 @@ static int make_room(Measure *m) {
 
 static int measure_agent(Measure *m, bfm_agent *agent) {
   TRY(make_room(m));
-  bfm_evaluation plan = eval_common_plan(&m->judge);
+  bfm_evaluation plan = eval_common_plan(&m->common);
   plan.steps = m->steps;
-  int64_t at = episode_at(m, m->judge.now, 0);
+  int64_t at = episode_at(m, m->common.now, 0);
   return evaluate_bias(agent, &plan, m->returns + at, m->bias + at * m->steps);
 }
 
 static int measure(Measure *m) {
-  for (; m->judge.now < m->judge.count; m->judge.now++) {
+  for (; m->common.now < m->common.count; m->common.now++) {
     bfm_agent *agent;
-    TRY(eval_common_load(&m->judge, &agent));
+    TRY(eval_common_load(&m->common, &agent));
     int status = measure_agent(m, agent);
     bfm_agent_free(agent);
     TRY(status);
@@ -119,8 +119,8 @@ typedef struct {
 // Mean and standard deviation of a task over all episodes of a run's models: of the bias after `steps`
 // steps, or with steps 0 of the returns.
 static Spread over_run(const Measure *m, int run, int task, int64_t steps) {
-  int64_t episodes = m->judge.options.episodes, count = 0;
-  for (int i = 0; i < m->judge.model_count; i++) {
+  int64_t episodes = m->common.options.episodes, count = 0;
+  for (int i = 0; i < m->common.model_count; i++) {
     if (m->run[i] != run) continue;
     int64_t at = episode_at(m, i, task);
     for (int64_t e = at; e < at + episodes; e++) {
@@ -133,7 +133,7 @@ static Spread over_run(const Measure *m, int run, int task, int64_t steps) {
 }
 
 static void print_table(const Measure *m) {
-  const EvalCommon *j = &m->judge;
+  const EvalCommon *j = &m->common;
   int width = task_width(&j->tasks);
   printf("%s, %ld episode%s per task and model, ", j->env, (long)j->options.episodes,
          j->options.episodes > 1 ? "s" : "");
@@ -142,10 +142,10 @@ static void print_table(const Measure *m) {
   printf("bias = return - predicted (below 0: overoptimistic), share = bias / |return|\n");
   printf("%-*s %9s %9s %9s  %-8s %7s%s\n", width, "task", "return", "predicted", "bias", "",
          "share", m->run_count > 1 ? "  model" : "");
-  for (int t = 0; t < m->judge.tasks.count; t++) {
+  for (int t = 0; t < m->common.tasks.count; t++) {
     for (int r = 0; r < m->run_count; r++) {
       Spread earned = over_run(m, r, t, 0), bias = over_run(m, r, t, m->steps);
-      print_task(r ? "" : m->judge.tasks.text[t], width);
+      print_task(r ? "" : m->common.tasks.text[t], width);
       printf(" %9.1f %9.1f %9.1f ± %-8.1f", earned.mean, earned.mean - bias.mean, bias.mean,
              bias.std);
       if (fabs(earned.mean) >= 0.05)  // a return that is printed as 0.0 has no share
@@ -158,7 +158,7 @@ static void print_table(const Measure *m) {
 
 // the bias after each step, as the mean over the episodes from number `at` on
 static cJSON *curve_json(const Measure *m, int64_t at) {
-  int64_t episodes = m->judge.options.episodes;
+  int64_t episodes = m->common.options.episodes;
   cJSON *curve = cJSON_CreateArray();
   for (int64_t step = 0; step < m->steps; step++) {
     double sum = 0;
@@ -169,7 +169,7 @@ static cJSON *curve_json(const Measure *m, int64_t at) {
 }
 
 static void print_line(const Measure *m, int model, int task) {
-  const EvalCommon *j = &m->judge;
+  const EvalCommon *j = &m->common;
   int64_t at = episode_at(m, model, task);
   double earned, mean, std;
   for (int64_t e = 0; e < j->options.episodes; e++)
@@ -177,9 +177,9 @@ static void print_line(const Measure *m, int model, int task) {
   mean_std(m->returns + at, j->options.episodes, &earned, &std);
   mean_std(m->values, j->options.episodes, &mean, &std);
   cJSON *line = cJSON_CreateObject();
-  cJSON_AddStringToObject(line, "model", m->judge.models[model]);
-  cJSON_AddStringToObject(line, "env", m->judge.env);
-  cJSON_AddStringToObject(line, "task", m->judge.tasks.text[task]);
+  cJSON_AddStringToObject(line, "model", m->common.models[model]);
+  cJSON_AddStringToObject(line, "env", m->common.env);
+  cJSON_AddStringToObject(line, "task", m->common.tasks.text[task]);
   cJSON_AddNumberToObject(line, "episodes", (double)j->options.episodes);
   cJSON_AddNumberToObject(line, "es", (double)j->options.es);
   cJSON_AddNumberToObject(line, "seed", (double)j->options.seed);
@@ -198,8 +198,8 @@ static void print_line(const Measure *m, int model, int task) {
 }
 
 static void print_json(const Measure *m) {
-  for (int i = 0; i < m->judge.model_count; i++) {
-    for (int t = 0; t < m->judge.tasks.count; t++) print_line(m, i, t);
+  for (int i = 0; i < m->common.model_count; i++) {
+    for (int t = 0; t < m->common.tasks.count; t++) print_line(m, i, t);
   }
 }
 
@@ -220,7 +220,7 @@ static void fill_curve(const Measure *m, int run, int task, PlotCurve *curve, do
 }
 
 static int draw(const Measure *m, const char *path) {
-  int count = m->judge.tasks.count * m->run_count, size = 3 * (POINTS + 1);
+  int count = m->common.tasks.count * m->run_count, size = 3 * (POINTS + 1);
   PlotPanel panels[TASKLIST_MAX];
   PlotCurve *curves = calloc(count, sizeof *curves);
   double *numbers = calloc(count, size * sizeof *numbers);
@@ -228,18 +228,18 @@ static int draw(const Measure *m, const char *path) {
   for (int i = 0; i < count && !status; i++) {
     fill_curve(m, i % m->run_count, i / m->run_count, &curves[i], numbers + (size_t)i * size);
   }
-  for (int t = 0; t < m->judge.tasks.count; t++) {
-    panels[t] = (PlotPanel){m->judge.tasks.text[t], curves + t * m->run_count, m->run_count};
+  for (int t = 0; t < m->common.tasks.count; t++) {
+    panels[t] = (PlotPanel){m->common.tasks.text[t], curves + t * m->run_count, m->run_count};
   }
   if (!status)
-    status = plot_curves(panels, m->judge.tasks.count, "steps", "return - predicted", path);
+    status = plot_curves(panels, m->common.tasks.count, "steps", "return - predicted", path);
   free(curves);
   free(numbers);
   return status;
 }
 
 static int run(Measure *m) {
-  EvalCommon *j = &m->judge;
+  EvalCommon *j = &m->common;
   char path[PATH_MAX];
   if (m->path) TRY(plot_stem(m->path, path, sizeof path));
   j->count = j->model_count;
@@ -257,7 +257,7 @@ static int run(Measure *m) {
 
 int cli_bias(int argc, char **argv) {
   Measure m = {.path = NULL};
-  int status = eval_common_new(&m.judge, argc, "10");
+  int status = eval_common_new(&m.common, argc, "10");
   if (status) return cli_fail(status);
   const struct argp argp =
       {own_options,
@@ -275,7 +275,7 @@ int cli_bias(int argc, char **argv) {
        "  bfm train bias.h5 --preset small --batch 64 --steps 100 --seeds 2 \\\n"
        "    -o runs/bias\n"
        "  bfm bias runs/bias/model.*.safetensors --tasks in -o bias\n",
-       m.judge.parsers,
+       m.common.parsers,
        NULL,
        NULL};
   status = cli_parse(&argp, argc, argv, &m);
@@ -286,6 +286,6 @@ int cli_bias(int argc, char **argv) {
   free(m.returns);
   free(m.bias);
   free(m.values);
-  eval_common_free(&m.judge);
+  eval_common_free(&m.common);
   return status;
 }

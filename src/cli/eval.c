@@ -12,7 +12,7 @@
 #include "rollout/evaluate.h"
 
 typedef struct {
-  EvalCommon judge;
+  EvalCommon common;
   const char *z;
   double softmax;
   int random;
@@ -34,7 +34,7 @@ static const struct argp_option own_options[] = {
 static error_t parse(int key, char *arg, struct argp_state *state) {
   Evaluation *e = state->input;
   switch (key) {
-    case ARGP_KEY_INIT: eval_common_init(state, &e->judge); return 0;
+    case ARGP_KEY_INIT: eval_common_init(state, &e->common); return 0;
     case KEY_RANDOM: e->random = 1; return 0;
     case KEY_SOFTMAX: e->softmax = prompt_args_softmax(arg); return 0;
     case KEY_Z: e->z = arg; return 0;
@@ -45,12 +45,12 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
 // ---------------------------------- evaluating ---------------------------------------------------
 
 static double *returns_of(const Evaluation *e, int model, int task) {
-  return e->returns + ((size_t)model * e->judge.tasks.count + task) * e->judge.options.episodes;
+  return e->returns + ((size_t)model * e->common.tasks.count + task) * e->common.options.episodes;
 }
 
 // allocate the returns; called after the first model has determined the tasks
 static int make_returns(Evaluation *e) {
-  const EvalCommon *j = &e->judge;
+  const EvalCommon *j = &e->common;
   if (e->returns) return BFM_OK;
   size_t count = (size_t)(j->model_count + 1) * j->tasks.count * j->options.episodes;
   e->returns = calloc(count, sizeof *e->returns);
@@ -62,40 +62,40 @@ static int make_returns(Evaluation *e) {
 // read the z of --z into each row of z [tasks, d]
 static int read_z(const Evaluation *e, bfm_agent *agent, float **z) {
   int64_t d = bfm_agent_d(agent);
-  *z = calloc(e->judge.tasks.count, d * sizeof **z);
+  *z = calloc(e->common.tasks.count, d * sizeof **z);
   if (!*z) return bfm_fail(BFM_NO_MEMORY, "no memory for z");
   TRY(bfm_agent_prompt_file(agent, 0, e->z, *z));
-  for (int t = 1; t < e->judge.tasks.count; t++) memcpy(*z + t * d, *z, d * sizeof **z);
+  for (int t = 1; t < e->common.tasks.count; t++) memcpy(*z + t * d, *z, d * sizeof **z);
   return BFM_OK;
 }
 
 static int evaluate_agent(Evaluation *e) {
   bfm_agent *agent;
   float *z = NULL;
-  TRY(eval_common_load(&e->judge, &agent));
+  TRY(eval_common_load(&e->common, &agent));
   int status = make_returns(e);
-  bfm_evaluation plan = eval_common_plan(&e->judge);
+  bfm_evaluation plan = eval_common_plan(&e->common);
   if (!status && e->z) status = read_z(e, agent, &z);
   plan.softmax = e->softmax;
   plan.z = z;
-  if (!status) status = bfm_agent_evaluate(agent, &plan, returns_of(e, e->judge.now, 0));
+  if (!status) status = bfm_agent_evaluate(agent, &plan, returns_of(e, e->common.now, 0));
   free(z);
   bfm_agent_free(agent);
   return status;
 }
 
 static int evaluate_policy(Evaluation *e, Policy *policy) {
-  const EvalCommon *j = &e->judge;
+  const EvalCommon *j = &e->common;
   if (j->options.es || e->softmax > 0 || e->z) {
     return bfm_fail(BFM_BAD_ARGUMENT,
                     "%s is the policy of a single task: it takes no --es, --softmax or --z",
                     policy->path);
   }
-  TRY(eval_common_take_env(&e->judge, policy->env, *policy->task ? policy->task : "all"));
+  TRY(eval_common_take_env(&e->common, policy->env, *policy->task ? policy->task : "all"));
   TRY(make_returns(e));
   char options[MACHINE_SIZE];
   config_machine(j->options.device, j->options.threads, options);
-  bfm_evaluation plan = eval_common_plan(&e->judge);
+  bfm_evaluation plan = eval_common_plan(&e->common);
   Actor actor;
   TRY(policy_load(policy, (int)(plan.episodes * plan.task_count), options, &actor));
   return evaluate(&actor, &plan, returns_of(e, j->now, 0), NULL);
@@ -111,31 +111,31 @@ static int evaluate_model(Evaluation *e, const char *path) {
 }
 
 static int evaluate_all(Evaluation *e) {
-  EvalCommon *j = &e->judge;
+  EvalCommon *j = &e->common;
   for (; j->now < j->model_count; j->now++) TRY(evaluate_model(e, j->models[j->now]));
-  bfm_evaluation plan = eval_common_plan(&e->judge);
+  bfm_evaluation plan = eval_common_plan(&e->common);
   return e->random ? evaluate_random(j->env, &plan, returns_of(e, j->now, 0)) : BFM_OK;
 }
 
 // ---------------------------------- results ------------------------------------------------------
 
 static const char *name_of(const Evaluation *e, int model) {
-  return model < e->judge.model_count ? e->judge.models[model] : "random";
+  return model < e->common.model_count ? e->common.models[model] : "random";
 }
 
 // the normalized score of a return; NaN if the task is not one of D4RL's
 static double score_of(const Evaluation *e, int task, double value) {
-  return task < 0 ? NAN : d4rl_score(e->judge.env, e->judge.tasks.text[task], value);
+  return task < 0 ? NAN : d4rl_score(e->common.env, e->common.tasks.text[task], value);
 }
 
 static int has_scores(const Evaluation *e) {
   int any = 0;
-  for (int t = 0; t < e->judge.tasks.count; t++) any |= !isnan(score_of(e, t, 0));
+  for (int t = 0; t < e->common.tasks.count; t++) any |= !isnan(score_of(e, t, 0));
   return any;
 }
 
 static void print_json(const Evaluation *e) {
-  const EvalCommon *j = &e->judge;
+  const EvalCommon *j = &e->common;
   for (int m = 0; m < j->count; m++) {
     for (int t = 0; t < j->tasks.count; t++) {
       const double *returns = returns_of(e, m, t);
@@ -163,16 +163,16 @@ static void print_json(const Evaluation *e) {
 
 static double mean_of(const Evaluation *e, int model, int task) {
   double mean, std;
-  mean_std(returns_of(e, model, task), e->judge.options.episodes, &mean, &std);
+  mean_std(returns_of(e, model, task), e->common.options.episodes, &mean, &std);
   return mean;
 }
 
 // Mean and standard deviation of a task's returns, or with task -1 of the mean over all tasks: over
 // episodes if there is one model, otherwise over models.
 static void summary(const Evaluation *e, int task, double *mean, double *std) {
-  int models = e->judge.model_count, tasks = e->judge.tasks.count;
+  int models = e->common.model_count, tasks = e->common.tasks.count;
   if (models == 1 && task >= 0) {
-    mean_std(returns_of(e, 0, task), e->judge.options.episodes, mean, std);
+    mean_std(returns_of(e, 0, task), e->common.options.episodes, mean, std);
     return;
   }
   for (int m = 0; m < models; m++) {
@@ -185,10 +185,10 @@ static void summary(const Evaluation *e, int task, double *mean, double *std) {
 }
 
 static void print_row(const Evaluation *e, int task, int width) {
-  int models = e->judge.model_count;
+  int models = e->common.model_count;
   double mean, std, random = 0;
   summary(e, task, &mean, &std);
-  print_task(task < 0 ? "mean" : e->judge.tasks.text[task], width);
+  print_task(task < 0 ? "mean" : e->common.tasks.text[task], width);
   printf(" %8.1f", mean);
   if (task >= 0 || models > 1) printf(" ± %-6.1f", std);
   else printf("%9s", "");
@@ -196,8 +196,8 @@ static void print_row(const Evaluation *e, int task, int width) {
   if (!isnan(score)) printf(" %8.1f", score);
   else if (has_scores(e)) printf("%9s", "");
   if (e->random) {
-    for (int t = 0; t < e->judge.tasks.count; t++) {
-      random += task < 0 ? mean_of(e, models, t) / e->judge.tasks.count
+    for (int t = 0; t < e->common.tasks.count; t++) {
+      random += task < 0 ? mean_of(e, models, t) / e->common.tasks.count
                          : (t == task) * mean_of(e, models, t);
     }
     printf(" %8.1f", random);
@@ -207,7 +207,7 @@ static void print_row(const Evaluation *e, int task, int width) {
 }
 
 static void print_table(const Evaluation *e) {
-  const EvalCommon *j = &e->judge;
+  const EvalCommon *j = &e->common;
   int width = task_width(&j->tasks);
   printf("%s, %ld episode%s per task, ", j->env, (long)j->options.episodes,
          j->options.episodes > 1 ? "s" : "");
@@ -227,7 +227,7 @@ static void print_table(const Evaluation *e) {
 }
 
 static int run(Evaluation *e) {
-  EvalCommon *j = &e->judge;
+  EvalCommon *j = &e->common;
   if (e->z && e->softmax > 0) {
     return bfm_fail(
         BFM_BAD_ARGUMENT,
@@ -246,7 +246,7 @@ static int run(Evaluation *e) {
 
 int cli_eval(int argc, char **argv) {
   Evaluation e = {.z = NULL};
-  int status = eval_common_new(&e.judge, argc, "100");
+  int status = eval_common_new(&e.common, argc, "100");
   if (status) return cli_fail(status);
   const struct argp argp =
       {own_options,
@@ -267,12 +267,12 @@ int cli_eval(int argc, char **argv) {
        "  bfm train two.h5 --preset small --batch 64 --steps 100 --seeds 2 \\\n"
        "    -o runs/two\n"
        "  bfm eval runs/two/model.*.safetensors --tasks in\n",
-       e.judge.parsers,
+       e.common.parsers,
        NULL,
        NULL};
   status = cli_parse(&argp, argc, argv, &e);
   if (!status && (status = run(&e))) status = cli_fail(status);
-  eval_common_free(&e.judge);
+  eval_common_free(&e.common);
   free(e.returns);
   free(e.means);
   return status;

@@ -29,21 +29,21 @@ typedef struct {
 
 // set up the parsers of --tasks, --json, --quiet, the models and the flags; `episodes` is the default
 // of --episodes
-int eval_common_new(EvalCommon *judge, int argc, const char *episodes);
-void eval_common_free(EvalCommon *judge);
+int eval_common_new(EvalCommon *common, int argc, const char *episodes);
+void eval_common_free(EvalCommon *common);
 
-// pass `judge` to its parsers; call this at ARGP_KEY_INIT
-void eval_common_init(struct argp_state *state, EvalCommon *judge);
+// pass `common` to its parsers; call this at ARGP_KEY_INIT
+void eval_common_init(struct argp_state *state, EvalCommon *common);
 
 // take the domain of the present model. The first model decides the domain of all models and the
 // tasks: those of --tasks, or else of `list`
-int eval_common_take_env(EvalCommon *judge, const char *env, const char *list);
+int eval_common_take_env(EvalCommon *common, const char *env, const char *list);
 
 // read the present agent and take its domain
-int eval_common_load(EvalCommon *judge, bfm_agent **agent);
+int eval_common_load(EvalCommon *common, bfm_agent **agent);
 
 // the plan of the evaluation, with the progress line in it
-bfm_evaluation eval_common_plan(EvalCommon *judge);
+bfm_evaluation eval_common_plan(EvalCommon *common);
 
 // the width of a column of tasks; longer names are cut
 #define TASK_WIDTH 48

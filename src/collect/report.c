@@ -88,8 +88,8 @@ static int check_learners(Collection *c, cJSON *entry) {
 
 int report_check_learners(Collection *c) { return check_learners(c, NULL); }
 
-// the policy kept before a resume may stay the nearest. Logs of early versions do not have its
-// return: then the next evaluated policy replaces it
+// The nearest policy may be one that was saved before a resume. Its return is in the log, except in
+// logs of early versions: then the next policy that is evaluated replaces it.
 static void recall_nearest(Collection *c, const char *log) {
   char path[PATH_MAX];
   collect_path_beside(c->plan.path, "nearest.safetensors", path, sizeof path);
@@ -107,7 +107,7 @@ int report_open(Collection *c) {
   if (slash) *slash = 0;
   TRY(folder_name(&c->folder, !slash ? "." : slash == path ? "/" : path));
   const char *name = slash ? slash + 1 : path;
-  // before the log is cut: the kept policy may be of a line that goes
+  // read it first: opening the log cuts the lines after the last saved row
   recall_nearest(c, name);
   // cut by transitions, not by steps: after a kill, steps are ahead of the rows in the file
   return folder_open_log(&c->folder, name, "transitions", c->rows, &c->log);
@@ -136,7 +136,7 @@ static int write_log(Collection *c) {
 
 // ---------------------------------- a report -----------------------------------------------------
 
-// between two evaluations a D4RL agent may pass its level by far, so the nearest policy is kept
+// An agent may be far beyond its D4RL level at the next evaluation, so the nearest policy is saved.
 static int keep_nearest(Collection *c) {
   double gap = fabs(c->returns[0] - c->options.until);
   if (!c->crew.kind->levels || gap >= fabs(c->nearest - c->options.until)) return BFM_OK;
