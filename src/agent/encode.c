@@ -179,7 +179,7 @@ static int solve_least_squares(Workspace *w, float *z) {
   double *gram = calloc(d * d, sizeof *gram), *right = calloc(d, sizeof *right);
   float *phi = malloc(p->chunk * d * sizeof *phi);
   int status =
-      gram && right && phi ? BFM_OK : bfm_fail(BFM_NO_MEMORY, "no memory for least squares");
+      gram && right && phi ? BFM_OK : bfm_fail(BFM_NO_MEMORY, "out of memory for least squares");
   for (int64_t row = 0, n; row < p->rows && !status; row += n) {
     n = p->rows - row < p->chunk ? p->rows - row : p->chunk;
     status = put_states(w, row, n, 0);
@@ -259,7 +259,7 @@ bfm_status bfm_agent_prompt_reward(bfm_agent *a, int replica, int64_t rows, cons
     return bfm_fail(BFM_BAD_ARGUMENT, "a prompt needs at least one state, not %ld", (long)rows);
   TRY(check_finite(reward, rows, 1, "reward"));
   float *weight = malloc(rows * sizeof *weight);
-  if (!weight) return bfm_fail(BFM_NO_MEMORY, "no memory for %ld rewards", (long)rows);
+  if (!weight) return bfm_fail(BFM_NO_MEMORY, "out of memory for %ld rewards", (long)rows);
   double highest = -INFINITY, largest = 0, sum = 0;
   for (int64_t i = 0; i < rows; i++) {
     highest = fmax(highest, reward[i]);
@@ -289,7 +289,7 @@ bfm_status bfm_agent_prompt_states(bfm_agent *a, int replica, int64_t rows, cons
   if (rows < 1)
     return bfm_fail(BFM_BAD_ARGUMENT, "a prompt needs at least one state, not %ld", (long)rows);
   float *weight = malloc(rows * sizeof *weight);
-  if (!weight) return bfm_fail(BFM_NO_MEMORY, "no memory for %ld states", (long)rows);
+  if (!weight) return bfm_fail(BFM_NO_MEMORY, "out of memory for %ld states", (long)rows);
   for (int64_t i = 0; i < rows; i++) weight[i] = (float)(1.0 / rows);
   int status = encode(a, replica, rows, obs, weight, 0, z);
   free(weight);

@@ -68,7 +68,7 @@ int guard_check(bfm_agent *a, const float *losses) {
   if (!a->stepped) return BFM_OK;
   int64_t f_rows = a->tape[NET_F].rows, b_rows = a->laplacian ? 2 * a->N : a->N, n = a->N * a->d;
   float *f = malloc(2 * n * sizeof *f);
-  if (!f) return bfm_fail(BFM_NO_MEMORY, "no memory for a check of F and B");
+  if (!f) return bfm_fail(BFM_NO_MEMORY, "out of memory for a check of F and B");
   float *b = f + n;
   int status = BFM_OK;
   for (int g = 0; g < a->R * a->M && !status; g++) {

@@ -8,7 +8,7 @@
 
 static int open_workspace(bfm_agent *a, int first, Workspace **out) {
   Workspace *w = *out = calloc(1, sizeof *w);
-  if (!w) return bfm_fail(BFM_NO_MEMORY, "no memory for acting");
+  if (!w) return bfm_fail(BFM_NO_MEMORY, "out of memory for acting");
   w->agent = a;
   w->ops = a->ops;
   int status = first ? BFM_OK : ops_open_cpu(&w->ops, a->ops->type, 1);

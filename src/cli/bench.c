@@ -59,7 +59,7 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
 static int set_random_data(bfm_agent *agent, const Measure *m) {
   int64_t o = m->obs, a = m->act, rows = BENCH_ROWS;
   float *values = malloc((size_t)rows * (2 * o + a + 1) * sizeof *values);
-  if (!values) return bfm_fail(BFM_NO_MEMORY, "no memory for %" PRId64 " transitions", rows);
+  if (!values) return bfm_fail(BFM_NO_MEMORY, "out of memory for %" PRId64 " transitions", rows);
   float *obs = values, *next = obs + rows * o, *act = next + rows * o, *discount = act + rows * a;
   bfm_random_normal(0, 0, 0, 2 * rows * o, obs);
   bfm_random_uniform(0, 1, 0, rows * a, act);

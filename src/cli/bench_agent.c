@@ -47,7 +47,7 @@ int bench_prompt(bfm_agent *agent, double seconds, int json) {
   call.obs = malloc(STATES * (obs_dim + 1) * sizeof *call.obs);
   call.z = malloc(bfm_agent_d(agent) * sizeof *call.z);
   int status =
-      call.obs && call.z ? BFM_OK : bfm_fail(BFM_NO_MEMORY, "no memory for %d states", STATES);
+      call.obs && call.z ? BFM_OK : bfm_fail(BFM_NO_MEMORY, "out of memory for %d states", STATES);
   Times times = {0};
   if (!status) {
     call.reward = call.obs + STATES * obs_dim;
@@ -90,7 +90,7 @@ int bench_act(bfm_agent *agent, double seconds, int json) {
   call.obs = malloc(most * (obs_dim + d) * sizeof *call.obs);
   call.act = malloc(most * bfm_agent_act_dim(agent) * sizeof *call.act);
   int status =
-      call.obs && call.act ? BFM_OK : bfm_fail(BFM_NO_MEMORY, "no memory for observations");
+      call.obs && call.act ? BFM_OK : bfm_fail(BFM_NO_MEMORY, "out of memory for observations");
   if (!status) {
     call.z = call.obs + most * obs_dim;
     bfm_random_normal(0, STREAM_USER, 0, most * (obs_dim + d), call.obs);

@@ -95,8 +95,8 @@ int bench_collect(const cJSON *given, double seconds, int json) {
     CollectPlan plan = {.env = rows[i].env, .path = path, .given = options, .progress = is_over,
                         .context = &seconds};
     CollectSummary summary;
-    int status =
-        options ? measure(&plan, &summary) : bfm_fail(BFM_NO_MEMORY, "no memory for the options");
+    int status = options ? measure(&plan, &summary)
+                         : bfm_fail(BFM_NO_MEMORY, "out of memory for the options");
     free(options);
     nftw(folder, remove_one, 8, FTW_DEPTH | FTW_PHYS);
     if (status) return status;

@@ -34,7 +34,7 @@ static int measure(const World *world, const char *task, double seconds, Threads
   const mjModel *model = world->model;
   double *states = states_new(model), *rewards = malloc(STATES * sizeof *rewards);
   int status =
-      states && rewards ? BFM_OK : bfm_fail(BFM_NO_MEMORY, "no memory for %d states", STATES);
+      states && rewards ? BFM_OK : bfm_fail(BFM_NO_MEMORY, "out of memory for %d states", STATES);
   if (!status) {
     const double *qvel = states + STATES * model->nq, *act = qvel + STATES * model->nv;
     const char *expression = task_find(world->domain->name, task)->expression;

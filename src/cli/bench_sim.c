@@ -49,7 +49,7 @@ static int pair_new(Pair *c, const char *name) {
   c->obs = malloc((size_t)ENVS * c->sizes.obs_dim * sizeof *c->obs);
   c->rewards = malloc(ENVS * sizeof *c->rewards);
   if (!c->bare || !c->actions || !c->obs || !c->rewards) {
-    return bfm_fail(BFM_NO_MEMORY, "no memory for %d environments", ENVS);
+    return bfm_fail(BFM_NO_MEMORY, "out of memory for %d environments", ENVS);
   }
   for (size_t i = 0; i < count; i++)
     c->actions[i] = 2 * random_uniform(0, STREAM_EXPLORE, 0, i) - 1;
@@ -63,7 +63,7 @@ static int restart(Pair *c) {
 
   const bfm_env_sizes *s = &c->sizes;
   double *state = malloc((size_t)ENVS * (s->nq + s->nv + s->na) * sizeof *state);
-  if (!state) return bfm_fail(BFM_NO_MEMORY, "no memory for states");
+  if (!state) return bfm_fail(BFM_NO_MEMORY, "out of memory for states");
   double *parts[] = {state, state + ENVS * s->nq, state + ENVS * (s->nq + s->nv)};
   static const int components[] = {mjSTATE_QPOS, mjSTATE_QVEL, mjSTATE_ACT};
   bfm_env_state(c->env, parts[0], parts[1], parts[2]);

@@ -64,11 +64,11 @@ static int find_runs(Measure *m) {
   const EvalCommon *j = &m->common;
   m->run = calloc(j->model_count, sizeof *m->run);
   m->runs = calloc(j->model_count, sizeof *m->runs);
-  if (!m->run || !m->runs) return bfm_fail(BFM_NO_MEMORY, "no memory for names");
+  if (!m->run || !m->runs) return bfm_fail(BFM_NO_MEMORY, "out of memory for names");
   m->run_count = 0;
   for (int i = 0; i < j->model_count; i++) {
     char *name = run_name(j->models[i]);
-    if (!name) return bfm_fail(BFM_NO_MEMORY, "no memory for names");
+    if (!name) return bfm_fail(BFM_NO_MEMORY, "out of memory for names");
     while (m->run[i] < m->run_count && strcmp(m->runs[m->run[i]], name)) m->run[i]++;
     if (m->run[i] == m->run_count) m->runs[m->run_count++] = name;
     else free(name);
@@ -88,7 +88,8 @@ static int make_room(Measure *m) {
   m->bias = calloc(count, (size_t)m->steps * sizeof *m->bias);
   m->values = calloc(count, sizeof *m->values);
   if (m->returns && m->bias && m->values) return BFM_OK;
-  return bfm_fail(BFM_NO_MEMORY, "no memory for %zu episodes of %ld steps", count, (long)m->steps);
+  return bfm_fail(BFM_NO_MEMORY, "out of memory for %zu episodes of %ld steps", count,
+                  (long)m->steps);
 }
 
 static int measure_agent(Measure *m, bfm_agent *agent) {
@@ -224,7 +225,7 @@ static int draw(const Measure *m, const char *path) {
   PlotPanel panels[TASKLIST_MAX];
   PlotCurve *curves = calloc(count, sizeof *curves);
   double *numbers = calloc(count, size * sizeof *numbers);
-  int status = curves && numbers ? BFM_OK : bfm_fail(BFM_NO_MEMORY, "no memory for curves");
+  int status = curves && numbers ? BFM_OK : bfm_fail(BFM_NO_MEMORY, "out of memory for curves");
   for (int i = 0; i < count && !status; i++) {
     fill_curve(m, i % m->run_count, i / m->run_count, &curves[i], numbers + (size_t)i * size);
   }

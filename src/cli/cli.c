@@ -67,7 +67,7 @@ int flags_new(Flags *flags, const Option *table, void *fields, const char *headi
   flags->options = calloc(flags->count + 1, sizeof *flags->options);
   if (!flags->given || !flags->options) {
     flags_free(flags);
-    return bfm_fail(BFM_NO_MEMORY, "no memory for %d options", flags->count);
+    return bfm_fail(BFM_NO_MEMORY, "out of memory for %d options", flags->count);
   }
   for (int i = 0; i < flags->count; i++) {
     flags->options[i] = (struct argp_option){.name = table[i].name, .key = FLAG_KEY + i,

@@ -77,7 +77,7 @@ static void print_end(const Collection *collection, const char *path) {
 static int run(Arguments *a) {
   if (!a->path) return bfm_fail(BFM_BAD_ARGUMENT, "name the file to write: -o data.h5");
   char *given = cJSON_PrintUnformatted(a->flags.given);
-  if (!given) return bfm_fail(BFM_NO_MEMORY, "no memory for the options");
+  if (!given) return bfm_fail(BFM_NO_MEMORY, "out of memory for the options");
   RunProgress progress = {.quiet = a->quiet, .stop = &cli_stop};
   CollectPlan plan = {.env = a->env, .path = a->path, .given = given, .resume = a->resume,
                       .progress = progress_of_run, .context = &progress};

@@ -95,7 +95,7 @@ static int count_cells(const Dataset *data, const World *world, Threads *threads
   free(qvel);
   free(act);
   free(out);
-  return missing ? bfm_fail(BFM_NO_MEMORY, "no memory for a sample of states") : BFM_OK;
+  return missing ? bfm_fail(BFM_NO_MEMORY, "out of memory for a sample of states") : BFM_OK;
 }
 
 static int add_cells(const Dataset *data, cJSON *coverage, int *done) {

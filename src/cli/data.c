@@ -66,7 +66,8 @@ static int keep_some(const Choice *choice, const Dataset *data, uint8_t *keep) {
   free(pieces);
   free(order);
   free(starts);
-  return missing ? bfm_fail(BFM_NO_MEMORY, "no memory for %" PRId64 " episodes", episodes) : BFM_OK;
+  return missing ? bfm_fail(BFM_NO_MEMORY, "out of memory for %" PRId64 " episodes", episodes)
+                 : BFM_OK;
 }
 
 typedef struct {
@@ -84,7 +85,7 @@ static const Action actions[] = {{"merge", 1 << 20, keep_all},
 
 static int write_kept(const Arguments *a, const Action *action, const Dataset *data) {
   uint8_t *keep = malloc(data->count);
-  if (!keep) return bfm_fail(BFM_NO_MEMORY, "no memory for %" PRId64 " rows", data->count);
+  if (!keep) return bfm_fail(BFM_NO_MEMORY, "out of memory for %" PRId64 " rows", data->count);
   int status = action->keep(&a->choice, data, keep);
   if (!status) status = dataset_write(data, a->path, keep, &cli_stop);
   int64_t kept = 0;
@@ -144,7 +145,7 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
 
 int cli_data(int argc, char **argv) {
   Arguments a = {.words = calloc(argc, sizeof *a.words)};
-  int status = a.words ? BFM_OK : bfm_fail(BFM_NO_MEMORY, "no memory for %d arguments", argc);
+  int status = a.words ? BFM_OK : bfm_fail(BFM_NO_MEMORY, "out of memory for %d arguments", argc);
   if (!status) status = flags_new(&a.flags, choice_options, &a.choice, "Transitions to keep");
   if (status) return cli_fail(status);
   const struct argp_child children[] = {{&a.flags.argp, 0, NULL, 1}, {0}};

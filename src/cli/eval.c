@@ -56,14 +56,14 @@ static int make_returns(Evaluation *e) {
   e->returns = calloc(count, sizeof *e->returns);
   e->means = calloc(j->model_count, sizeof *e->means);
   return e->returns && e->means ? BFM_OK
-                                : bfm_fail(BFM_NO_MEMORY, "no memory for %zu returns", count);
+                                : bfm_fail(BFM_NO_MEMORY, "out of memory for %zu returns", count);
 }
 
 // read the z of --z into each row of z [tasks, d]
 static int read_z(const Evaluation *e, bfm_agent *agent, float **z) {
   int64_t d = bfm_agent_d(agent);
   *z = calloc(e->common.tasks.count, d * sizeof **z);
-  if (!*z) return bfm_fail(BFM_NO_MEMORY, "no memory for z");
+  if (!*z) return bfm_fail(BFM_NO_MEMORY, "out of memory for z");
   TRY(bfm_agent_prompt_file(agent, 0, e->z, *z));
   for (int t = 1; t < e->common.tasks.count; t++) memcpy(*z + t * d, *z, d * sizeof **z);
   return BFM_OK;

@@ -54,7 +54,7 @@ int eval_common_new(EvalCommon *j, int argc, const char *episodes) {
   };
   rows[0].fallback = episodes;
   j->models = calloc(argc, sizeof *j->models);
-  if (!j->models) return bfm_fail(BFM_NO_MEMORY, "no memory for %d arguments", argc);
+  if (!j->models) return bfm_fail(BFM_NO_MEMORY, "out of memory for %d arguments", argc);
   j->parsers[0] = (struct argp_child){&own_argp, 0, NULL, 0};
   j->parsers[1] = (struct argp_child){&j->flags.argp, 0, NULL, 1};
   return flags_new(&j->flags, rows, j, "Episodes");

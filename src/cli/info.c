@@ -433,7 +433,7 @@ int cli_info(int argc, char **argv) {
                             NULL,
                             NULL};
   Arguments a = {.paths = calloc(argc, sizeof *a.paths)};
-  if (!a.paths) return cli_fail(bfm_fail(BFM_NO_MEMORY, "no memory for %d arguments", argc));
+  if (!a.paths) return cli_fail(bfm_fail(BFM_NO_MEMORY, "out of memory for %d arguments", argc));
   int worst = cli_parse(&argp, argc, argv, &a);
   if (worst) a.path_count = 0;
   for (int i = 0; i < a.path_count; i++) {

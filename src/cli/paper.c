@@ -111,7 +111,7 @@ static int run(const Arguments *a) {
         (long)a->config.seed);
   }
   char *options = cJSON_PrintUnformatted(a->agent_flags.given);
-  if (!options) return bfm_fail(BFM_NO_MEMORY, "no memory for the options");
+  if (!options) return bfm_fail(BFM_NO_MEMORY, "out of memory for the options");
   RunProgress progress = {.quiet = a->quiet, .stop = &cli_stop};
   PaperPlan plan = {.table = a->table, .settings = a->settings, .options = options,
                     .progress = progress_of_run, .context = &progress, .report = print_progress};

@@ -95,7 +95,7 @@ int paper_plot(const PaperTable *table, const PaperSettings *settings, const cha
   TRY(plot_stem(path ? path : by_default, stem, sizeof stem));
   PaperBoth both;
   Panel *panels = calloc(MAX_PANELS, sizeof *panels);
-  if (!panels) return bfm_fail(BFM_NO_MEMORY, "no memory for a plot");
+  if (!panels) return bfm_fail(BFM_NO_MEMORY, "out of memory for a plot");
   int status = paper_both_read(&both, table, settings);
   if (!status) status = draw(&both, panels, stem);
   paper_both_free(&both);

@@ -25,7 +25,7 @@ static int decode(const char *path, png_image *image) {
   }
   image->format = PNG_FORMAT_RGBA;
   void *pixels = malloc(PNG_IMAGE_SIZE(*image));
-  if (!pixels) return bfm_fail(BFM_NO_MEMORY, "no memory for %s", path);
+  if (!pixels) return bfm_fail(BFM_NO_MEMORY, "out of memory for %s", path);
   int good = png_image_finish_read(image, NULL, pixels, 0, NULL);
   free(pixels);
   return good ? BFM_OK : bfm_fail(BFM_BAD_FILE, "%s: %s", path, image->message);

@@ -120,7 +120,7 @@ static int episode_new(Episode *e) {
   e->qpos = calloc(e->steps + 1, e->sizes.nq * sizeof *e->qpos);
   e->rewards = calloc(e->steps + 1, sizeof *e->rewards);
   if (e->qpos && e->rewards) return BFM_OK;
-  return bfm_fail(BFM_NO_MEMORY, "no memory for %ld steps", (long)e->steps);
+  return bfm_fail(BFM_NO_MEMORY, "out of memory for %ld steps", (long)e->steps);
 }
 
 // ---------------------------------- the film -----------------------------------------------------
@@ -197,7 +197,7 @@ static int open_model(Episode *e, const char *options, char *note, size_t size) 
   TRY(bfm_agent_load(&e->model.agent, e->arguments->model, options));
   TRY(prompt_world(e->model.agent, &e->world));
   e->z = calloc(bfm_agent_d(e->model.agent), sizeof *e->z);
-  if (!e->z) return bfm_fail(BFM_NO_MEMORY, "no memory for z");
+  if (!e->z) return bfm_fail(BFM_NO_MEMORY, "out of memory for z");
   TRY(prompt_args_z(&e->ask, e->model.agent, e->z, note, size));
   e->prompted = seconds_now() - start;
   e->model.es = (int)e->arguments->options.es;

@@ -40,7 +40,7 @@ static int draw(const Arguments *a) {
 
 int cli_plot(int argc, char **argv) {
   Arguments a = {.path = "curves", .folders = calloc(argc, sizeof *a.folders)};
-  if (!a.folders) return cli_fail(bfm_fail(BFM_NO_MEMORY, "no memory for %d arguments", argc));
+  if (!a.folders) return cli_fail(bfm_fail(BFM_NO_MEMORY, "out of memory for %d arguments", argc));
   const struct argp argp = {
       own_options,
       parse,

@@ -91,7 +91,7 @@ static int run(const Arguments *a) {
   TRY(bfm_agent_load(&agent, a->model, NULL));
   float *z = calloc(bfm_agent_d(agent), sizeof *z);
   int status = z ? prompt_args_z(&a->prompt, agent, z, note, sizeof note)
-                 : bfm_fail(BFM_NO_MEMORY, "no memory for z");
+                 : bfm_fail(BFM_NO_MEMORY, "out of memory for z");
   cJSON *json = NULL;
   if (!status) status = z_json(a, agent, z, &json);
   if (!status && a->path) status = json_write(json, a->path);

@@ -159,7 +159,7 @@ static int record_info(const char *path, cJSON *info) {
   TRY(training_read_record(&record, path));
   char *text = cJSON_PrintUnformatted(get(record, "settings"));
   int status = text ? options_from_json(train_options, &settings, text)
-                    : bfm_fail(BFM_NO_MEMORY, "no memory for settings");
+                    : bfm_fail(BFM_NO_MEMORY, "out of memory for settings");
   free(text);
   cJSON_AddStringToObject(info, "kind", "run");
   cJSON_AddItemToObject(info, "data", cJSON_DetachItemFromObject(record, "data"));

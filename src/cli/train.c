@@ -116,7 +116,7 @@ static int run(Arguments *a) {
   }
   char *options = cJSON_PrintUnformatted(a->agent_flags.given);
   char *settings = cJSON_PrintUnformatted(a->setting_flags.given);
-  if (!options || !settings) return bfm_fail(BFM_NO_MEMORY, "no memory for the options");
+  if (!options || !settings) return bfm_fail(BFM_NO_MEMORY, "out of memory for the options");
   RunProgress progress = {.quiet = a->quiet, .stop = &cli_stop};
   TrainPlan plan = {
       .data = a->data,
@@ -148,7 +148,7 @@ static int run(Arguments *a) {
 
 int cli_train(int argc, char **argv) {
   Arguments a = {.data = calloc(argc, sizeof *a.data)};
-  int status = a.data ? BFM_OK : bfm_fail(BFM_NO_MEMORY, "no memory for %d arguments", argc);
+  int status = a.data ? BFM_OK : bfm_fail(BFM_NO_MEMORY, "out of memory for %d arguments", argc);
   if (!status) status = flags_new(&a.setting_flags, train_options, &a.settings, "Training");
   if (!status) status = flags_new(&a.agent_flags, agent_options, &a.config, "Agent");
   if (status) return cli_fail(status);

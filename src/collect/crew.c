@@ -214,7 +214,7 @@ static int read_policy(Crew *c, int t, const char *path) {
   cJSON_AddStringToObject(options, "seed", seed);
   char *given = cJSON_PrintUnformatted(options);
   cJSON_Delete(options);
-  if (!given) return bfm_fail(BFM_NO_MEMORY, "no memory for a policy");
+  if (!given) return bfm_fail(BFM_NO_MEMORY, "out of memory for a policy");
   int status = bfm_explorer_load(&c->policies[t], path, c->envs, given);
   free(given);
   TRY(status);
@@ -289,7 +289,7 @@ static int open_learners(Crew *c, const char *state) {
   }
   TRY(check_names(c, state));
   char *given = options_to_json(explorer_options, &options);
-  if (!given) return bfm_fail(BFM_NO_MEMORY, "no memory for the options");
+  if (!given) return bfm_fail(BFM_NO_MEMORY, "out of memory for the options");
   int status = bfm_explorer_load(&c->learner, state, c->envs, given);
   free(given);
   return status ? status : check_sizes(c, state);
@@ -313,7 +313,7 @@ int crew_open(Crew *c, const bfm_env *env, const char *state) {
   c->act = calloc(n * act, sizeof *c->act);
   c->rows = calloc(n * row_size(c), sizeof *c->rows);
   if (!c->low || !c->high || !c->obs || !c->act || !c->rows) {
-    return bfm_fail(BFM_NO_MEMORY, "no memory for %d environments", c->sizes.count);
+    return bfm_fail(BFM_NO_MEMORY, "out of memory for %d environments", c->sizes.count);
   }
   set_range(c, env);
   return c->kind->learners ? open_learners(c, state) : check_device(c->options->learner.device);
@@ -487,7 +487,7 @@ static int remember(Crew *c, const Dataset *data, const char *path) {
   if (first < 0) first = 0;
   slots = last / n - first + 1;
   int64_t *index = index_rows(data, first, slots, n);
-  if (!index) return bfm_fail(BFM_NO_MEMORY, "no memory for %" PRId64 " rows", data->count);
+  if (!index) return bfm_fail(BFM_NO_MEMORY, "out of memory for %" PRId64 " rows", data->count);
   int status = add_slots(c, data, index, slots);
   free(index);
   return status;

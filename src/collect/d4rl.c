@@ -37,7 +37,7 @@ static int check_level(const Collection *training, int level, double until) {
 static int run_training(const Collection *c, int level, const char *data) {
   double until = d4rl_return(c->env_name, level);
   char *given = training_options(&c->options, until);
-  if (!given) return bfm_fail(BFM_NO_MEMORY, "no memory for the options");
+  if (!given) return bfm_fail(BFM_NO_MEMORY, "out of memory for the options");
   CollectPlan plan = c->plan;
   plan.env = c->env_name;
   plan.path = data;

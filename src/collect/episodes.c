@@ -53,7 +53,7 @@ int moment_new(Moment *m, const bfm_env_sizes *s) {
     *arrays[i].array = calloc((size_t)s->count * arrays[i].columns, sizeof(double));
     missing |= !*arrays[i].array;
   }
-  return missing ? bfm_fail(BFM_NO_MEMORY, "no memory for %d environments", s->count) : BFM_OK;
+  return missing ? bfm_fail(BFM_NO_MEMORY, "out of memory for %d environments", s->count) : BFM_OK;
 }
 
 void moment_free(Moment *m) {
@@ -87,7 +87,7 @@ static void set_tables(Episodes *e) {
 
 int episodes_new(Episodes **out, const bfm_env_sizes *sizes) {
   Episodes *e = *out = calloc(1, sizeof *e);
-  if (!e) return bfm_fail(BFM_NO_MEMORY, "no memory for episodes");
+  if (!e) return bfm_fail(BFM_NO_MEMORY, "out of memory for episodes");
   e->sizes = *sizes;
   set_tables(e);
   size_t n = (size_t)sizes->count, row = 0;
@@ -103,7 +103,8 @@ int episodes_new(Episodes **out, const bfm_env_sizes *sizes) {
     e->buffers[i] = calloc(n * (size_t)e->capacity, table_row_bytes(&e->tables[i]));
     missing |= !e->buffers[i];
   }
-  return missing ? bfm_fail(BFM_NO_MEMORY, "no memory for %d environments", sizes->count) : BFM_OK;
+  return missing ? bfm_fail(BFM_NO_MEMORY, "out of memory for %d environments", sizes->count)
+                 : BFM_OK;
 }
 
 void episodes_free(Episodes *e) {

@@ -106,7 +106,7 @@ static int collect(Collection *c) {
   return report(c);
 }
 
-// a file that is complete with fewer rows than planned promises no more than it has
+// --until was reached with fewer rows than planned: the file must not promise more rows than it has
 static int shorten(Collection *c) {
   int count;
   const Table *tables = episodes_tables(c->waiting, &count);
@@ -123,7 +123,7 @@ static int finish(Collection *c) {
   return report_reached(c) && c->rows < c->options.steps ? shorten(c) : BFM_OK;
 }
 
-// the data is kept; the learners stay as they were saved last, before they diverged
+// keep the data, and the learners' last save from before they diverged
 static int finish_diverged(Collection *c) {
   char why[512];
   snprintf(why, sizeof why, "%s", bfm_error());

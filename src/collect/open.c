@@ -57,7 +57,7 @@ static int create_file(Collection *c) {
   int count, status = BFM_OK;
   const Table *tables = episodes_tables(c->waiting, &count);
   if (!options || !tasks || !sources) {
-    status = bfm_fail(BFM_NO_MEMORY, "no memory for the options");
+    status = bfm_fail(BFM_NO_MEMORY, "out of memory for the options");
   }
   if (!status) {
     const Note notes[] = {{"env", c->env_name}, {"collector", c->crew.kind->name},
@@ -129,7 +129,7 @@ static int read_numbers(hid_t file, const char *name, int64_t *rows, double **ou
     return bfm_fail(BFM_BAD_FILE, "%s has %" PRId64 " columns, but must have 1", name, columns);
   }
   *out = malloc((size_t)(*rows + 1) * sizeof **out);
-  if (!*out) return bfm_fail(BFM_NO_MEMORY, "no memory for %" PRId64 " rows", *rows);
+  if (!*out) return bfm_fail(BFM_NO_MEMORY, "out of memory for %" PRId64 " rows", *rows);
   return hdf5_read_doubles(file, name, *rows, 1, *out);
 }
 
@@ -220,7 +220,7 @@ static int open_collection(Collection *c) {
 
 int collection_open(Collection **out, const CollectPlan *plan) {
   Collection *c = *out = calloc(1, sizeof *c);
-  if (!c) return bfm_fail(BFM_NO_MEMORY, "no memory to collect");
+  if (!c) return bfm_fail(BFM_NO_MEMORY, "out of memory to collect");
   c->plan = *plan;
   c->monitor = (Monitor){.call = plan->progress, .context = plan->context};
   int status = open_collection(c);

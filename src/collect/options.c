@@ -11,11 +11,8 @@
 static const Option own_options[] = {
     {"with", OPTION_CHOICE, AT(with), "random", 0, 0, CREW_NAMES,
      "the agents that act; random: uniform actions; rnd: one learner that seeks novelty; mood: one "
-     "learner "
-     "for "
-     "each task of the domain; td3: one learner of --task; policy: the policies of --model; "
-     "d4rl-*: "
-     "agents and data as in D4RL"},
+     "learner for each task of the domain; td3: one learner of --task; policy: the policies of "
+     "--model; d4rl-*: agents and data as in D4RL"},
     {"steps", OPTION_INT, AT(steps), "100k", 2, 1e12, NULL, "transitions in all"},
     {"envs", OPTION_INT, AT(envs), "128", 1, 65536, NULL,
      "environments simulated in parallel, shared equally by the agents"},

@@ -1,5 +1,5 @@
-// The learners of a collection, looked at: an evaluation every so many transitions, a line of
-// data.log.jsonl for each, and for D4RL the policy whose return was nearest to the level.
+// Reports of a collection: every so many transitions its learners are evaluated, a line is added to
+// data.log.jsonl, and for D4RL the policy whose return is nearest to the level is saved.
 
 #include <limits.h>
 #include <math.h>
@@ -11,9 +11,11 @@
 #include "collect/stage.h"
 #include "core/units.h"
 
-#define EVALUATIONS 20      // of a run by default, but
-#define EVALUATION_SHARE 8  // at least so many transitions for each transition of an evaluation …
-#define UNTIL_SHARE 2       // … and as few as these while --until waits for a return
+// By default a run has EVALUATIONS evaluations, but it collects at least EVALUATION_SHARE transitions
+// for each transition of an evaluation; while --until waits for a return, UNTIL_SHARE.
+#define EVALUATIONS 20
+#define EVALUATION_SHARE 8
+#define UNTIL_SHARE 2
 
 // ---------------------------------- evaluating ---------------------------------------------------
 
@@ -79,7 +81,7 @@ static int check_learners(Collection *c, cJSON *entry) {
   if (!c->crew.learner) return BFM_OK;
   bfm_explorer *learner = c->crew.learner;
   float *losses = calloc((size_t)c->crew.agents * bfm_explorer_loss_count(learner), sizeof *losses);
-  int status = losses ? BFM_OK : bfm_fail(BFM_NO_MEMORY, "no memory for the losses");
+  int status = losses ? BFM_OK : bfm_fail(BFM_NO_MEMORY, "out of memory for the losses");
   if (!status) status = bfm_explorer_losses(learner, losses);
   if (!status && entry) log_losses(entry, learner, c->crew.agents, losses);
   free(losses);

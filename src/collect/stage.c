@@ -70,7 +70,8 @@ int stage_evaluate(Crew *crew, int64_t episodes, int64_t at, int (*each)(void *c
                 .each = each, .context = context};
   l.obs = calloc(n * crew->sizes.obs_dim, sizeof *l.obs);
   l.actions = calloc(n * crew->sizes.act_dim, sizeof *l.actions);
-  int status = l.obs && l.actions ? run(&l) : bfm_fail(BFM_NO_MEMORY, "no memory for evaluations");
+  int status =
+      l.obs && l.actions ? run(&l) : bfm_fail(BFM_NO_MEMORY, "out of memory for evaluations");
   for (int t = 0; t < crew->agents && !status; t++) returns[t] = l.sums[t] / (double)l.K;
   free(l.obs);
   free(l.actions);

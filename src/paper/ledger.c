@@ -54,7 +54,7 @@ static int append_line(Ledger *l, cJSON *item, const LedgerLine *line) {
     if (lines) l->lines = lines;
     cJSON **parsed = realloc(l->parsed, room * sizeof *parsed);
     if (parsed) l->parsed = parsed;
-    if (!lines || !parsed) return bfm_fail(BFM_NO_MEMORY, "no memory for %zu results", room);
+    if (!lines || !parsed) return bfm_fail(BFM_NO_MEMORY, "out of memory for %zu results", room);
   }
   l->lines[l->count] = *line;
   l->parsed[l->count++] = item;
@@ -148,7 +148,7 @@ int ledger_append(const char *results, const cJSON *lines) {
   FILE *out = open_memstream(&text, &size);
   if (!out) {
     close(fd);
-    return bfm_fail(BFM_NO_MEMORY, "no memory for the ledger");
+    return bfm_fail(BFM_NO_MEMORY, "out of memory for the ledger");
   }
   const cJSON *line;
   cJSON_ArrayForEach(line, lines) {

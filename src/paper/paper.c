@@ -213,7 +213,7 @@ static int train(const Run *r, Trained *done) {
            r->steps, s->eval_every ? s->eval_every : r->steps, r->episodes, s->eval_steps,
            r->cell->domain);
   char *options = agent_options_of(r);
-  if (!options) return bfm_fail(BFM_NO_MEMORY, "no memory for the options");
+  if (!options) return bfm_fail(BFM_NO_MEMORY, "out of memory for the options");
   const char *data = r->data;
   int resume = !access(state, F_OK);
   TrainPlan plan = {.data = &data, .data_count = 1, .folder = r->folder, .settings = settings,

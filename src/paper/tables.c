@@ -284,7 +284,7 @@ int paper_numbers_read(PaperNumbers *all, const PaperTable *table, const char *r
       room = room ? 2 * room : 64;
       PaperNumber *more = realloc(all->numbers, room * sizeof *more);
       if (!more) {
-        status = bfm_fail(BFM_NO_MEMORY, "no memory for the numbers of %s", path);
+        status = bfm_fail(BFM_NO_MEMORY, "out of memory for the numbers of %s", path);
         break;
       }
       all->numbers = more;

@@ -36,7 +36,7 @@ static int begin(Rollout *half, bfm_env *drawn, int64_t first) {
   int status = BFM_OK;
   for (int p = 0; p < 3; p++) {
     part[p] = malloc((size_t)(room * columns[p] + 1) * sizeof **part);
-    if (!part[p]) status = bfm_fail(BFM_NO_MEMORY, "no memory for %ld states", (long)room);
+    if (!part[p]) status = bfm_fail(BFM_NO_MEMORY, "out of memory for %ld states", (long)room);
   }
   if (!status) bfm_env_state(drawn, part[0], part[1], part[2]);
   for (int p = 0; p < 3 && !status; p++) {
@@ -139,7 +139,7 @@ int evaluate(const Actor *actor, const bfm_evaluation *plan, double *returns, do
   int status = BFM_OK;
   if (!status && bias) {
     e.predicted = malloc((size_t)(plan->task_count * n) * sizeof *e.predicted);
-    if (!e.predicted) status = bfm_fail(BFM_NO_MEMORY, "no memory for %ld episodes", (long)n);
+    if (!e.predicted) status = bfm_fail(BFM_NO_MEMORY, "out of memory for %ld episodes", (long)n);
   }
   if (!status) status = run(&e, actor, drawn);
   for (int h = 0; h < e.count; h++) {
@@ -157,7 +157,7 @@ int evaluate(const Actor *actor, const bfm_evaluation *plan, double *returns, do
 static int prompt_tasks(bfm_agent *agent, const bfm_evaluation *plan, float *z) {
   int64_t n = bfm_agent_prompt_count(agent), d = bfm_agent_d(agent);
   float *rewards = malloc((size_t)(n + 1) * sizeof *rewards);
-  int status = rewards ? BFM_OK : bfm_fail(BFM_NO_MEMORY, "no memory for %ld rewards", (long)n);
+  int status = rewards ? BFM_OK : bfm_fail(BFM_NO_MEMORY, "out of memory for %ld rewards", (long)n);
   for (int t = 0; t < plan->task_count && !status; t++) {
     status = prompt_rewards(agent, plan->tasks[t], rewards);
     for (int r = 0; r < agent->R && !status; r++) {
@@ -180,14 +180,15 @@ int evaluate_bias(bfm_agent *agent, const bfm_evaluation *given, double *returns
   if (!plan.z) {
     z = malloc((size_t)(agent->R * plan.task_count * agent->d) * sizeof *z);
     status = z ? prompt_tasks(agent, &plan, z)
-               : bfm_fail(BFM_NO_MEMORY, "no memory for %d prompts", plan.task_count);
+               : bfm_fail(BFM_NO_MEMORY, "out of memory for %d prompts", plan.task_count);
     plan.z = z;
   }
   AgentActor actor = {.agent = agent, .es = plan.es};
   if (!status && bias) {
     int64_t rows = plan.task_count * (plan.episodes ? plan.episodes : DEFAULT_EPISODES);
     actor.b = malloc((size_t)(rows * agent->d) * sizeof *actor.b);
-    if (!actor.b) status = bfm_fail(BFM_NO_MEMORY, "no memory for B of %ld episodes", (long)rows);
+    if (!actor.b)
+      status = bfm_fail(BFM_NO_MEMORY, "out of memory for B of %ld episodes", (long)rows);
   }
   Actor who = agent_actor(&actor);
   if (!status) status = evaluate(&who, &plan, returns, bias);

@@ -40,7 +40,7 @@ int rollout_new(Rollout *r, const Actor *actor, const bfm_evaluation *plan) {
   Arena arena = {.base = NULL};
   layout(r, &arena);
   r->memory = arena.base = calloc(1, arena.used);
-  if (!r->memory) return bfm_fail(BFM_NO_MEMORY, "no memory for %ld episodes", (long)r->rows);
+  if (!r->memory) return bfm_fail(BFM_NO_MEMORY, "out of memory for %ld episodes", (long)r->rows);
   arena.used = 0;
   layout(r, &arena);
   int64_t d = actor->d;

@@ -63,7 +63,7 @@ int training_read_data(Training *t, const cJSON *record) {
   int given = t->plan.data_count > 0 || !t->plan.resume;
   int count = given ? t->plan.data_count : cJSON_GetArraySize(names);
   const char **paths = calloc(count + 1, sizeof *paths);
-  if (!paths) return bfm_fail(BFM_NO_MEMORY, "no memory for %d names", count);
+  if (!paths) return bfm_fail(BFM_NO_MEMORY, "out of memory for %d names", count);
   for (int i = 0; i < count; i++) {
     paths[i] = given ? t->plan.data[i] : cJSON_GetArrayItem(names, i)->valuestring;
   }

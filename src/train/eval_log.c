@@ -41,7 +41,7 @@ static int append(EvalLog *log, const EvalLine *line) {
   if (!(log->count & (log->count - 1))) {
     size_t room = log->count ? 2 * (size_t)log->count : 1;
     EvalLine *lines = realloc(log->lines, room * sizeof *lines);
-    if (!lines) return bfm_fail(BFM_NO_MEMORY, "no memory for %zu evaluations", room);
+    if (!lines) return bfm_fail(BFM_NO_MEMORY, "out of memory for %zu evaluations", room);
     log->lines = lines;
   }
   log->lines[log->count++] = *line;
@@ -293,7 +293,7 @@ static int draw(Curves *c, const char *path) {
   for (int i = 0; i < c->curve_count; i++) room += 3 * (size_t)c->logs[c->curves[i].run].count;
   double *numbers = malloc((room * c->panel_count + 1) * sizeof *numbers), *at = numbers;
   PlotPanel *panels = calloc(c->panel_count, sizeof *panels);
-  int status = numbers && panels ? BFM_OK : bfm_fail(BFM_NO_MEMORY, "no memory for curves");
+  int status = numbers && panels ? BFM_OK : bfm_fail(BFM_NO_MEMORY, "out of memory for curves");
   for (int p = 0; p < c->panel_count && !status; p++) {
     for (int i = 0; i < c->curve_count; i++) at += fill_curve(c, p, i, at);
     panels[p] = (PlotPanel){c->panels[p].task, c->panels[p].curves, c->curve_count};
@@ -308,7 +308,7 @@ int eval_log_draw(const char *const *folders, int count, const char *path) {
   Curves c = {.folders = folders, .count = count, .unit = "transitions"};
   c.logs = calloc(count, sizeof *c.logs);
   c.panels = calloc(MAX_PANELS, sizeof *c.panels);
-  int status = c.logs && c.panels ? BFM_OK : bfm_fail(BFM_NO_MEMORY, "no memory for curves");
+  int status = c.logs && c.panels ? BFM_OK : bfm_fail(BFM_NO_MEMORY, "out of memory for curves");
   for (int i = 0; i < count && !status; i++) {
     int file = !path_is_folder(folders[i]);
     if (!file) c.unit = "steps";

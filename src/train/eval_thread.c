@@ -242,8 +242,9 @@ static int evaluate_seed(Seat *seat) {
   FILE *lines = open_memstream(&seat->text, &seat->size);
   int status = z && returns && lines
                    ? evaluate_agent(w, agent, seat->replica, z, returns, lines)
-                   : bfm_fail(BFM_NO_MEMORY, "no memory for %d tasks", w->tasks.count);
-  if (lines && fclose(lines) && !status) status = bfm_fail(BFM_NO_MEMORY, "no memory for results");
+                   : bfm_fail(BFM_NO_MEMORY, "out of memory for %d tasks", w->tasks.count);
+  if (lines && fclose(lines) && !status)
+    status = bfm_fail(BFM_NO_MEMORY, "out of memory for results");
   free(z);
   free(returns);
   bfm_agent_free(agent);
@@ -318,8 +319,9 @@ static void *work(void *context) {
   char *text = NULL;
   size_t size = 0;
   FILE *lines = open_memstream(&text, &size);
-  w->status = lines ? evaluate_pending(w, lines) : bfm_fail(BFM_NO_MEMORY, "no memory for results");
-  if (lines && fclose(lines) && !w->status) w->status = bfm_fail(BFM_NO_MEMORY, "no memory");
+  w->status =
+      lines ? evaluate_pending(w, lines) : bfm_fail(BFM_NO_MEMORY, "out of memory for results");
+  if (lines && fclose(lines) && !w->status) w->status = bfm_fail(BFM_NO_MEMORY, "out of memory");
   if (!w->status) w->status = finish(w, text, size);
   if (w->status) snprintf(w->error, sizeof w->error, "%s", bfm_error());
   free(text);
@@ -411,7 +413,7 @@ static int task_rewards(EvalThread *w, bfm_agent *agent, int i) {
                     task->name, w->plan.env, w->plan.rows ? "they are all 0" : "there are none");
   }
   w->rewards[i] = malloc((size_t)(bfm_agent_prompt_count(agent) + 1) * sizeof *w->rewards[i]);
-  if (!w->rewards[i]) return bfm_fail(BFM_NO_MEMORY, "no memory for the rewards of a task");
+  if (!w->rewards[i]) return bfm_fail(BFM_NO_MEMORY, "out of memory for the rewards of a task");
   int status = prompt_rewards(agent, w->tasks.text[i], w->rewards[i]);
   return status ? bfm_fail_prefix(status, "--eval-tasks, %s: ", w->tasks.text[i]) : BFM_OK;
 }
@@ -421,7 +423,7 @@ static int prepare(EvalThread *w, bfm_agent *agent) {
   w->best = malloc(w->replicas * sizeof *w->best);
   w->rewards = calloc(w->tasks.count, sizeof *w->rewards);
   if (!w->best || !w->rewards) {
-    return bfm_fail(BFM_NO_MEMORY, "no memory for %d tasks", w->tasks.count);
+    return bfm_fail(BFM_NO_MEMORY, "out of memory for %d tasks", w->tasks.count);
   }
   for (int i = 0; i < w->tasks.count; i++) TRY(task_rewards(w, agent, i));
   return BFM_OK;
@@ -430,7 +432,7 @@ static int prepare(EvalThread *w, bfm_agent *agent) {
 int eval_thread_new(EvalThread **out, const EvalThreadPlan *plan, bfm_agent *agent) {
   EvalThread *w = calloc(1, sizeof *w);
   *out = NULL;
-  if (!w) return bfm_fail(BFM_NO_MEMORY, "no memory for evaluations");
+  if (!w) return bfm_fail(BFM_NO_MEMORY, "out of memory for evaluations");
   w->plan = *plan;
   w->replicas = agent->R;
   w->seed = agent->config.seed;

@@ -104,7 +104,7 @@ static int make_agent(Training *t, const Dataset *data) {
   size_t R = (size_t)bfm_agent_replicas(t->agent);
   t->losses = calloc(R * bfm_agent_loss_count(t->agent), sizeof *t->losses);
   t->metrics = calloc(R * bfm_agent_metric_count(t->agent), sizeof *t->metrics);
-  if (!t->losses || !t->metrics) return bfm_fail(BFM_NO_MEMORY, "no memory for the losses");
+  if (!t->losses || !t->metrics) return bfm_fail(BFM_NO_MEMORY, "out of memory for the losses");
   return agent_lend_data(t->agent, data->count, data->obs, data->act, data->next_obs,
                          data->discount);
 }

@@ -79,7 +79,7 @@ static int give_observed(Training *t, const Dataset *data, const Domain *domain)
   }
   int status = BFM_OK;
   if (!obs || !qpos) {
-    status = bfm_fail(BFM_NO_MEMORY, "no memory for %" PRId64 " prompt states", rows);
+    status = bfm_fail(BFM_NO_MEMORY, "out of memory for %" PRId64 " prompt states", rows);
   }
   if (!status) status = bfm_agent_set_prompt(t->agent, t->env, rows, obs, qpos, NULL, NULL);
   free(obs);
@@ -104,7 +104,8 @@ static int give_prompt(Training *t, const Dataset *data) {
     missing |= !parts[i];
   }
   int status = BFM_OK;
-  if (missing) status = bfm_fail(BFM_NO_MEMORY, "no memory for %" PRId64 " prompt states", rows);
+  if (missing)
+    status = bfm_fail(BFM_NO_MEMORY, "out of memory for %" PRId64 " prompt states", rows);
   if (!status) {
     status = bfm_agent_set_prompt(t->agent, t->env, rows, obs, parts[0], parts[1],
                                   states.part[2].columns ? parts[2] : NULL);
@@ -122,7 +123,7 @@ static int keep_rewards(Training *t, const Dataset *data) {
   t->sample_rewards = sample(data, data->rewards, rows, sizeof(float));
   t->sample_rows = rows;
   if (t->sample_obs && t->sample_rewards) return BFM_OK;
-  return bfm_fail(BFM_NO_MEMORY, "no memory for %" PRId64 " rewards", rows);
+  return bfm_fail(BFM_NO_MEMORY, "out of memory for %" PRId64 " rewards", rows);
 }
 
 int training_set_prompt(Training *t) {

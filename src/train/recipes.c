@@ -50,7 +50,7 @@ int recipe_add(const char *text, cJSON *options) {
     text += length + strspn(text + length, " ");
     if (cJSON_HasObjectItem(options, name)) continue;
     if (!cJSON_AddStringToObject(options, name, value)) {
-      return bfm_fail(BFM_NO_MEMORY, "no memory for the options");
+      return bfm_fail(BFM_NO_MEMORY, "out of memory for the options");
     }
   }
   return BFM_OK;

@@ -72,7 +72,7 @@ static int split(const cJSON *options, const AllOptions *all, cJSON *settings, c
     options_get(option, all, text, sizeof text);
     cJSON *to = options_find(train_options, item->string) ? settings : agent;
     if (!cJSON_AddStringToObject(to, option->name, text)) {
-      return bfm_fail(BFM_NO_MEMORY, "no memory for the options");
+      return bfm_fail(BFM_NO_MEMORY, "out of memory for the options");
     }
   }
   return BFM_OK;
@@ -93,7 +93,7 @@ int settings_split(const char *options, char **settings, char **agent) {
   if (!status) {
     *settings = cJSON_PrintUnformatted(own);
     *agent = cJSON_PrintUnformatted(agents);
-    if (!*settings || !*agent) status = bfm_fail(BFM_NO_MEMORY, "no memory for the options");
+    if (!*settings || !*agent) status = bfm_fail(BFM_NO_MEMORY, "out of memory for the options");
   }
   if (status) {
     free(*settings);

@@ -71,7 +71,7 @@ static int plot_draw(Plot *plot, const Film *film, int width, int height) {
   plot->rgb = malloc((size_t)width * height * 3);
   mjvFigure *figure = malloc(sizeof *figure);
   Render *render = NULL;
-  int status = plot->rgb && figure ? BFM_OK : bfm_fail(BFM_NO_MEMORY, "no memory for a plot");
+  int status = plot->rgb && figure ? BFM_OK : bfm_fail(BFM_NO_MEMORY, "out of memory for a plot");
   if (!status) status = render_new(&render, film->world, width, height);
   if (!status) {
     fill_figure(figure, film);
@@ -136,7 +136,7 @@ int film_strip(const Film *film, int pictures, const char *path) {
   int64_t stride = 3L * width, chosen[512];
   uint8_t *rgb = calloc((size_t)film->height + below, stride);
   Plot plot = {.rgb = NULL};
-  int status = rgb ? BFM_OK : bfm_fail(BFM_NO_MEMORY, "no memory for %d pictures", pictures);
+  int status = rgb ? BFM_OK : bfm_fail(BFM_NO_MEMORY, "out of memory for %d pictures", pictures);
   if (!status) status = draw_strip(film, pictures, rgb, stride, chosen);
   if (!status && below) {
     status = plot_draw(&plot, film, width, below);
@@ -223,7 +223,7 @@ static int send_pictures(const Film *film, const Plot *plot, int64_t every, cons
   int64_t stride = 3 * (int64_t)film->width, total = (film->count + every - 1) / every;
   size_t below = (size_t)(plot->height * stride), bytes = (size_t)(film->height * stride) + below;
   uint8_t *rgb = malloc(bytes);
-  if (!rgb) return bfm_fail(BFM_NO_MEMORY, "no memory for a picture");
+  if (!rgb) return bfm_fail(BFM_NO_MEMORY, "out of memory for a picture");
   Render *render = NULL;
   int status = render_new(&render, film->world, film->width, film->height);
   for (int64_t k = 0; k < total && !status; k++) {
