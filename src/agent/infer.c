@@ -59,8 +59,9 @@ static int check(const bfm_agent *a, int replica, int64_t rows) {
 
 static int put(Workspace *w, float *to, const float *from, int64_t row, int64_t rows, int64_t cols,
                const char *what) {
-  TRY(check_finite(from + row * cols, rows, cols, what));
-  return w->ops->upload(w->ops, to, from + row * cols, rows * cols * sizeof *to);
+  if (from) from += row * cols;  // NULL is an error of check_finite
+  TRY(check_finite(from, rows, cols, what));
+  return w->ops->upload(w->ops, to, from, rows * cols * sizeof *to);
 }
 
 static int put_obs(Workspace *w, const float *obs, int64_t row, int64_t n) {
