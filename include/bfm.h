@@ -843,9 +843,9 @@ typedef struct {
                       ///< call.
 } bfm_progress;
 
-/// What a run calls at the beginning and at the end of each stage and a few times a second in between,
-/// in the thread that called bfm_collect or bfm_train. A result that is not 0 stops the run within about a second:
-/// everything is saved, and the function returns BFM_INTERRUPTED.
+/// A run calls this function at the beginning and at the end of each stage, and a few times a second in
+/// between, in the thread that called bfm_collect or bfm_train. If the result is not 0, the run stops
+/// within about a second: everything is saved, and bfm_collect or bfm_train returns BFM_INTERRUPTED.
 typedef int bfm_progress_callback(void *context, const bfm_progress *progress);
 
 /// What bfm_collect does. Fields that are left 0 or NULL mean the default.
@@ -878,11 +878,10 @@ typedef struct {
   const char *const *data;  ///< [data_count] dataset files. A resume may leave them NULL.
   int data_count;           ///< The number of files.
   const char *output;       ///< The folder of the run; it is created.
-  const char
-      *options;  ///< The options of `bfm help train`, of the run and of the agent, as one JSON
-                 ///< object: {"steps": 100000, "algo": "fb-aware"}.
-  int resume;    ///< Not 0: continue the run in the folder, with its own options where none are
-                 ///< given.
+  /// The options of `bfm help train`, of the run and of the agent, as one JSON object:
+  /// {"steps": 100000, "algo": "fb-aware"}.
+  const char *options;
+  int resume;  ///< Not 0: continue the run in the folder, with its own options where none are given.
   bfm_progress_callback *progress;  ///< NULL: no calls, and the run never stops early.
   void *context;                    ///< Handed to `progress`.
 } bfm_training;
