@@ -193,16 +193,17 @@ test:
 
 unit: $(UNIT)
 
-test-unit: unit
-	@for program in $(UNIT); do arguments=; $(RUN); done
+test-unit: $(UNIT:=.run)
+
+%.run: %
+	@program=$<; arguments=; $(RUN)
 
 # With SAN=thread: the tests of what threads share. test_runs is left out, as gcc 12's sanitizer does
 # not know pthread_clockjoin_np.
 THREADED := collect crew evaluate interface reward sim threads
 THREADED := $(THREADED:%=$(BUILD)/tests/unit/test_%)
 test-threads: export TSAN_OPTIONS ?= history_size=7:suppressions=$(CURDIR)/tests/tsan.supp
-test-threads: $(THREADED)
-	@for program in $(THREADED); do arguments=; $(RUN); done
+test-threads: $(THREADED:=.run)
 
 # the fuzzers are clang's; without them the step is left out
 test-fuzz:
