@@ -298,41 +298,73 @@ static void print_ranges(const cJSON *ranges) {
   cJSON_ArrayForEach(item, ranges) print_range(item->string, item_range(item));
 }
 
-// print one line for the tensors whose names begin with the same word as the first one's
-static void print_network(const cJSON *first) {
-  size_t length = strcspn(first->string, ".");
-  int tensors = 0;
-  double numbers = 0;
-  Range all = empty;
-  for (const cJSON *item = first; item; item = item->next) {
-    if (strncmp(item->string, first->string, length) || strcspn(item->string, ".") != length)
-      continue;
-    const cJSON *axis, *range = cJSON_GetObjectItem(item, "range");
-    double count = 1;
-    cJSON_ArrayForEach(axis, cJSON_GetObjectItem(item, "shape")) count *= axis->valuedouble;
-    tensors++;
-    numbers += count;
-    if (!range) continue;
-    all.lo = fmin(all.lo, item_range(range).lo);
-    all.hi = fmax(all.hi, item_range(range).hi);
+// the tensors whose names begin with the same word
+typedef struct {
+  const char *name;  // of the first one; the word is its first `length` characters
+  int length, place, tensors;
+  double numbers;
+  Range range;
+} Network;
+
+static int by_word(const void *x, const void *y) {
+  const Network *a = x, *b = y;
+  int order = memcmp(a->name, b->name, a->length < b->length ? a->length : b->length);
+  if (!order) order = a->length - b->length;
+  return order ? order : a->place - b->place;
+}
+
+static int by_place(const void *x, const void *y) {
+  return ((const Network *)x)->place - ((const Network *)y)->place;
+}
+
+static Network network_of(const cJSON *tensor, int place) {
+  const cJSON *axis, *range = cJSON_GetObjectItem(tensor, "range");
+  Network network = {tensor->string, (int)strcspn(tensor->string, "."), place, 1, 1, empty};
+  cJSON_ArrayForEach(axis, cJSON_GetObjectItem(tensor, "shape")) {
+    network.numbers *= axis->valuedouble;
   }
-  printf("  %-14.*s %d tensor%s, %.0f numbers", (int)length, first->string, tensors,
-         tensors > 1 ? "s" : "", numbers);
-  if (all.lo <= all.hi) printf(", %.4g … %.4g", all.lo, all.hi);
-  putchar('\n');
+  if (range) network.range = item_range(range);
+  return network;
+}
+
+// merges the tensors of each network and sorts the networks by their first tensors
+static int merge_networks(Network *networks, int tensors) {
+  int count = 0;
+  qsort(networks, tensors, sizeof *networks, by_word);
+  for (int i = 0; i < tensors; i++) {
+    const Network *one = &networks[i];
+    Network *last = count ? &networks[count - 1] : NULL;
+    if (!last || last->length != one->length || memcmp(last->name, one->name, one->length)) {
+      networks[count++] = *one;
+      continue;
+    }
+    last->tensors++;
+    last->numbers += one->numbers;
+    last->range.lo = fmin(last->range.lo, one->range.lo);
+    last->range.hi = fmax(last->range.hi, one->range.hi);
+  }
+  qsort(networks, count, sizeof *networks, by_place);
+  return count;
 }
 
 static void print_networks(const cJSON *tensors) {
+  int count = 0;
   const cJSON *item;
+  Network *networks = malloc((size_t)(cJSON_GetArraySize(tensors) + 1) * sizeof *networks);
+  if (!networks) return;
   cJSON_ArrayForEach(item, tensors) {
-    // a network is printed where its first tensor is
-    size_t length = strcspn(item->string, ".");
-    const cJSON *other = tensors->child;
-    while (strncmp(other->string, item->string, length) || strcspn(other->string, ".") != length) {
-      other = other->next;
-    }
-    if (other == item) print_network(item);
+    networks[count] = network_of(item, count);
+    count++;
   }
+  count = merge_networks(networks, count);
+  for (int i = 0; i < count; i++) {
+    const Network *n = &networks[i];
+    printf("  %-14.*s %d tensor%s, %.0f numbers", n->length, n->name, n->tensors,
+           n->tensors > 1 ? "s" : "", n->numbers);
+    if (n->range.lo <= n->range.hi) printf(", %.4g … %.4g", n->range.lo, n->range.hi);
+    putchar('\n');
+  }
+  free(networks);
 }
 
 // A JSON value for people: a string as it is, a fraction with six digits, all else as JSON. The caller

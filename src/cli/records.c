@@ -72,40 +72,72 @@ static int check_lines(const char *path, const cJSON *lines) {
   return BFM_OK;
 }
 
-// mean of a task's returns over seeds
-static double mean_of(const cJSON *lines, const char *task, double step, double es) {
-  const cJSON *line;
-  double sum = 0;
-  int count = 0;
-  cJSON_ArrayForEach(line, lines) {
-    if (number(line, "step") != step || number(line, "es") != es) continue;
-    if (strcmp(get(line, "task")->valuestring, task)) continue;
-    sum += number(line, "mean");
-    count++;
+// a task's return at the last step, by one seed
+typedef struct {
+  const char *task;
+  double mean;
+  int place, seeds;  // in the log, counted from 0; of a mean over seeds, their number
+} Return;
+
+static int by_task(const void *x, const void *y) {
+  const Return *a = x, *b = y;
+  int order = strcmp(a->task, b->task);
+  return order ? order : a->place - b->place;
+}
+
+static int by_place(const void *x, const void *y) {
+  return ((const Return *)x)->place - ((const Return *)y)->place;
+}
+
+static double rounded(double value) { return round(1e4 * value) / 1e4; }
+
+// Merges the returns of each task, and sorts the means by the tasks' first places. Returns the number
+// of tasks.
+static int mean_over_seeds(Return *returns, int count) {
+  int tasks = 0;
+  qsort(returns, count, sizeof *returns, by_task);
+  for (int i = 0; i < count; i++) {
+    Return *last = tasks ? &returns[tasks - 1] : NULL;
+    if (last && !strcmp(last->task, returns[i].task)) {
+      last->mean += returns[i].mean;
+      last->seeds++;
+    } else {
+      returns[tasks++] = returns[i];
+    }
   }
-  return round(1e4 * sum / count) / 1e4;
+  for (int i = 0; i < tasks; i++) returns[i].mean = rounded(returns[i].mean / returns[i].seeds);
+  qsort(returns, tasks, sizeof *returns, by_place);
+  return tasks;
 }
 
 // the returns at the last step, with the largest number of sampled actions (es)
-static void evaluations_info(const cJSON *lines, cJSON *info) {
+static int evaluations_info(const cJSON *lines, cJSON *info) {
   const cJSON *line;
   double step = number(lines->child->prev, "step");  // in cJSON, prev of the first item is the last
   double es = -INFINITY, sum = 0;
+  int count = 0;
   cJSON_ArrayForEach(line, lines) {
     if (number(line, "step") == step) es = fmax(es, number(line, "es"));
   }
+  Return *all = malloc((size_t)cJSON_GetArraySize(lines) * sizeof *all);
+  if (!all) return bfm_fail(BFM_NO_MEMORY, "no memory for evaluations");
+  cJSON_ArrayForEach(line, lines) {
+    if (number(line, "step") != step || number(line, "es") != es) continue;
+    all[count] = (Return){get(line, "task")->valuestring, number(line, "mean"), count, 1};
+    count++;
+  }
+  int tasks = mean_over_seeds(all, count);
   cJSON *found = cJSON_AddObjectToObject(info, "evaluated");
   cJSON *returns = cJSON_AddObjectToObject(info, "returns");
-  cJSON_ArrayForEach(line, lines) {
-    const char *task = get(line, "task")->valuestring;
-    if (number(line, "step") != step || number(line, "es") != es || get(returns, task)) continue;
-    double mean = mean_of(lines, task, step, es);
-    cJSON_AddNumberToObject(returns, task, mean);
-    sum += mean;
+  for (int i = 0; i < tasks; i++) {
+    cJSON_AddNumberToObject(returns, all[i].task, all[i].mean);
+    sum += all[i].mean;
   }
+  free(all);
   cJSON_AddNumberToObject(found, "step", step);
   cJSON_AddNumberToObject(found, "es", es);
-  cJSON_AddNumberToObject(found, "mean", round(1e4 * sum / cJSON_GetArraySize(returns)) / 1e4);
+  cJSON_AddNumberToObject(found, "mean", rounded(sum / tasks));
+  return BFM_OK;
 }
 
 // add the last line, with its tables as items of their own
@@ -124,11 +156,8 @@ static int lines_info(const char *path, const cJSON *lines, cJSON *info) {
   const char *kind = kind_of(lines->child);
   cJSON_AddStringToObject(info, "kind", kind);
   cJSON_AddNumberToObject(info, "lines", cJSON_GetArraySize(lines));
-  if (kind == evaluations) {
-    evaluations_info(lines, info);
-  } else {
-    last_info(lines->child->prev, info);
-  }
+  if (kind == evaluations) return evaluations_info(lines, info);
+  last_info(lines->child->prev, info);
   return BFM_OK;
 }
 
@@ -178,7 +207,7 @@ static int eval_log_info(const char *path, cJSON *info) {
     status =
         bfm_fail(BFM_BAD_FILE, "%s is a %s, but must hold %s", path, kind_of(first), evaluations);
   }
-  if (!status && first) evaluations_info(lines, info);
+  if (!status && first) status = evaluations_info(lines, info);
   cJSON_Delete(lines);
   return status;
 }

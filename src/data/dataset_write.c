@@ -60,10 +60,9 @@ static int create(Writer **writer, const Dataset *data, const char *path, const 
   int count = cJSON_GetArraySize(data->notes);
   Note *notes = malloc((size_t)(count + 1) * sizeof *notes);
   if (!notes) return bfm_fail(BFM_NO_MEMORY, "out of memory for %d notes", count);
-  for (int i = 0; i < count; i++) {
-    const cJSON *note = cJSON_GetArrayItem(data->notes, i);
-    notes[i] = (Note){note->string, note->valuestring};
-  }
+  const cJSON *note;
+  count = 0;
+  cJSON_ArrayForEach(note, data->notes) notes[count++] = (Note){note->string, note->valuestring};
   notes[count] = (Note){"env", data->env};
   int status = writer_create_whole(writer, path, t->tables, t->count, rows, notes, count + 1);
   free(notes);

@@ -340,6 +340,10 @@ static herr_t take_note(hid_t file, const char *name, const H5A_info_t *info, vo
   return 0;
 }
 
+static int by_name(const void *a, const void *b) {
+  return strcmp(((const Note *)a)->name, ((const Note *)b)->name);
+}
+
 int hdf5_notes(hid_t file, Note **out, int *count) {
   Notes notes = {0};
   hsize_t at = 0;
@@ -360,6 +364,7 @@ int hdf5_notes(hid_t file, Note **out, int *count) {
     p = (char *)(*out)[i].text + strlen((*out)[i].text) + 1;
   }
   free(notes.bytes);
+  qsort(*out, notes.count, sizeof **out, by_name);  // HDF5's order already, if it is not damaged
   return BFM_OK;
 }
 

@@ -56,7 +56,7 @@ int hdf5_read_flags(hid_t file, const char *name, int64_t rows, uint8_t *out);
 // reads a text attribute of the file into out, which becomes empty if there is none
 void hdf5_attribute(hid_t file, const char *name, char *out, size_t size);
 
-// all text attributes of the file; the caller frees *notes, which owns all texts
+// all text attributes of the file, sorted by name; the caller frees *notes, which owns all texts
 typedef struct {
   const char *name, *text;
 } Note;

@@ -46,11 +46,14 @@ static int is_list(const char *note) {
   return 0;
 }
 
+static int name_against(const void *name, const void *note) {
+  return strcmp(name, ((const Note *)note)->name);
+}
+
+// the notes are sorted by name
 static const char *find_note(const Note *notes, int count, const char *name) {
-  for (int i = 0; i < count; i++) {
-    if (!strcmp(notes[i].name, name)) return notes[i].text;
-  }
-  return NULL;
+  const Note *note = count ? bsearch(name, notes, count, sizeof *notes, name_against) : NULL;
+  return note ? note->text : NULL;
 }
 
 // starts with the first file's notes, then drops those that a further file does not share
@@ -72,45 +75,83 @@ static void intersect_notes(Dataset *data, const Note *notes, int count) {
   }
 }
 
-static int index_of(const cJSON *names, const cJSON *name) {
-  int i = 0;
-  const cJSON *item;
-  cJSON_ArrayForEach(item, names) {
-    if (cJSON_Compare(item, name, 1)) return i;
-    i++;
-  }
-  return -1;
+typedef struct {
+  const char *name;
+  int place;  // in the common list, or behind it in the file's list
+} Name;
+
+static int by_name(const void *x, const void *y) {
+  const Name *a = x, *b = y;
+  int order = strcmp(a->name, b->name);
+  return order ? order : a->place - b->place;
 }
 
-// adds a file's names to the common list and renumbers the indices of its rows accordingly
-static int join_lists(Dataset *data, int part, cJSON *common, const cJSON *names,
-                      int64_t first_row) {
+static int put_names(const cJSON *list, Name *names, int place) {
+  const cJSON *item;
+  cJSON_ArrayForEach(item, list) names[place] = (Name){item->valuestring, place}, place++;
+  return place;
+}
+
+// Adds the new ones of a file's names to the common list, and sets the index in it of each of the
+// file's names. Sorting finds equal names: a list may have many.
+static void join_names(cJSON *common, const cJSON *list, Name *names, int *first, int *indices) {
+  int old = put_names(common, names, 0), all = put_names(list, names, old), size = old;
+  qsort(names, all, sizeof *names, by_name);
+  for (int i = 0; i < all; i++) {
+    int is_equal = i && !strcmp(names[i].name, names[i - 1].name);
+    first[names[i].place] = is_equal ? first[names[i - 1].place] : names[i].place;
+  }
+  const cJSON *item = list->child;
+  for (int place = old; place < all; place++, item = item->next) {
+    int at = first[place];
+    indices[place - old] = at < old ? at : at == place ? size++ : indices[at - old];
+    if (at == place) cJSON_AddItemToArray(common, cJSON_Duplicate(item, 1));
+  }
+}
+
+// renumbers the indices of a file's rows, which must be in its list of names
+static int renumber(Dataset *data, int part, const int *renumbered, int size, int64_t first_row) {
   int32_t *indices = part_at(data, part, first_row);
   int64_t rows = data->count - first_row;
-  int size = cJSON_GetArraySize(names), changed = 0, same = cJSON_Compare(common, names, 1);
-  int32_t *renumbered = malloc((size_t)(size + 1) * sizeof *renumbered);
-  if (!renumbered) return bfm_fail(BFM_NO_MEMORY, "out of memory for %d names", size);
-  for (int i = 0; i < size; i++) {
-    const cJSON *name = cJSON_GetArrayItem(names, i);
-    renumbered[i] = same ? i : index_of(common, name);
-    if (renumbered[i] < 0) {
-      renumbered[i] = cJSON_GetArraySize(common);
-      cJSON_AddItemToArray(common, cJSON_Duplicate(name, 1));
-    }
-    changed |= renumbered[i] != i;
-  }
-  int status = BFM_OK;
-  for (int64_t i = 0; i < rows && !status; i++) {
+  for (int64_t i = 0; i < rows; i++) {
     if (indices[i] < -1 || indices[i] >= size) {
-      status =
-          bfm_fail(BFM_BAD_FILE, "%s has %" PRId32 " at row %" PRId64 ", but its list has %d names",
-                   part_name(part), indices[i], i, size);
-    } else if (changed && indices[i] >= 0) {
+      return bfm_fail(BFM_BAD_FILE,
+                      "%s has %" PRId32 " at row %" PRId64 ", but its list has %d names",
+                      part_name(part), indices[i], i, size);
+    }
+    if (indices[i] >= 0 && renumbered[indices[i]] != indices[i]) {
       indices[i] = renumbered[indices[i]];
     }
   }
-  free(renumbered);
+  return BFM_OK;
+}
+
+static int join_lists(Dataset *data, int part, cJSON *common, const cJSON *list,
+                      int64_t first_row) {
+  int size = cJSON_GetArraySize(list), all = size + cJSON_GetArraySize(common);
+  Name *names = malloc((size_t)(all + 1) * sizeof *names);
+  int *first = malloc((size_t)(all + 1) * sizeof *first);
+  int *indices = malloc((size_t)(size + 1) * sizeof *indices);
+  int status = names && first && indices
+                   ? BFM_OK
+                   : bfm_fail(BFM_NO_MEMORY, "out of memory for %d names", all);
+  if (!status && cJSON_Compare(common, list, 1)) {
+    for (int i = 0; i < size; i++) indices[i] = i;  // names may be there twice
+  } else if (!status) {
+    join_names(common, list, names, first, indices);
+  }
+  if (!status) status = renumber(data, part, indices, size, first_row);
+  free(names);
+  free(first);
+  free(indices);
   return status;
+}
+
+static int is_list_of_names(const cJSON *list) {
+  const cJSON *item;
+  int good = cJSON_IsArray(list);
+  cJSON_ArrayForEach(item, list) good = good && cJSON_IsString(item);
+  return good;
 }
 
 static int merge_lists(Dataset *data, const Note *notes, int count, int64_t first_row) {
@@ -119,10 +160,10 @@ static int merge_lists(Dataset *data, const Note *notes, int count, int64_t firs
     const cJSON *note = cJSON_GetObjectItem(data->notes, name);
     if (!note || !has_part(data, lists[k].part)) continue;
     cJSON *names = cJSON_Parse(text), *common = cJSON_Parse(note->valuestring);
-    int good = cJSON_IsArray(names) && cJSON_IsArray(common);
-    int status =
-        good ? join_lists(data, lists[k].part, common, names, first_row)
-             : bfm_fail(BFM_BAD_FILE, "attribute \"%s\" is not a JSON list: %.64s", name, text);
+    int good = is_list_of_names(names) && is_list_of_names(common);
+    int status = good ? join_lists(data, lists[k].part, common, names, first_row)
+                      : bfm_fail(BFM_BAD_FILE,
+                                 "attribute \"%s\" is not a JSON list of names: %.64s", name, text);
     char *joined = good ? cJSON_PrintUnformatted(common) : NULL;
     if (joined) cJSON_ReplaceItemInObject(data->notes, name, cJSON_CreateString(joined));
     free(joined);

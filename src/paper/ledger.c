@@ -61,6 +61,38 @@ static int append_line(Ledger *l, cJSON *item, const LedgerLine *line) {
   return BFM_OK;
 }
 
+// the key of a group of lines, and a seed
+static int by_group(const LedgerLine *a, const LedgerLine *b) {
+  if ((a->es > 0) != (b->es > 0)) return a->es > 0 ? 1 : -1;
+  if (a->steps != b->steps) return a->steps < b->steps ? -1 : 1;
+  if (a->transitions != b->transitions) return a->transitions < b->transitions ? -1 : 1;
+  int order = strcmp(a->run, b->run);
+  return order ? order : strcmp(a->more, b->more);
+}
+
+static int by_seed(const void *x, const void *y) {
+  const LedgerLine *a = *(const LedgerLine *const *)x, *b = *(const LedgerLine *const *)y;
+  int order = by_group(a, b);
+  return order ? order : (a->seed > b->seed) - (a->seed < b->seed);
+}
+
+// counts the different seeds of each group and tells its lines
+static int count_seeds(Ledger *l) {
+  LedgerLine **lines = malloc((size_t)(l->count + 1) * sizeof *lines);
+  if (!lines) return bfm_fail(BFM_NO_MEMORY, "no memory for %d results", l->count);
+  for (int i = 0; i < l->count; i++) lines[i] = &l->lines[i];
+  qsort(lines, l->count, sizeof *lines, by_seed);
+  for (int begin = 0, end; begin < l->count; begin = end) {
+    int seeds = 0;
+    for (end = begin; end < l->count && !by_group(lines[begin], lines[end]); end++) {
+      seeds += end == begin || lines[end]->seed != lines[end - 1]->seed;
+    }
+    for (int i = begin; i < end; i++) lines[i]->seeds = seeds;
+  }
+  free(lines);
+  return BFM_OK;
+}
+
 int ledger_read(Ledger *l, const char *results) {
   *l = (Ledger){.count = 0};
   char path[PATH_MAX], *text = NULL;
@@ -85,6 +117,7 @@ int ledger_read(Ledger *l, const char *results) {
     status = bfm_fail(BFM_IO, "cannot read %s: %s", path, strerror(errno));
   }
   fclose(file);
+  if (!status) status = count_seeds(l);
   if (status) ledger_free(l);
   return status;
 }

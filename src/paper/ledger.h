@@ -16,6 +16,7 @@ typedef struct {
   int64_t seed, steps, es, episodes;
   int64_t transitions;   // in the dataset; 0: the line does not say
   const cJSON *returns;  // mean return of each task, by name
+  int seeds;             // different seeds with this run, more, steps and transitions, es on or off
 } LedgerLine;
 
 typedef struct {

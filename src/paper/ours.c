@@ -17,27 +17,11 @@ static int is_same_run(const LedgerLine *a, const LedgerLine *b, const PaperCell
          a->transitions == b->transitions && !strcmp(a->more, b->more);
 }
 
-// number of different seeds in the ledger with the run, steps, options and data of a line
-static int seeds_of(const Ledger *ledger, const PaperCell *cell, const LedgerLine *line) {
-  int count = 0;
-  for (int i = 0; i < ledger->count; i++) {
-    const LedgerLine *other = &ledger->lines[i];
-    int counted = 0;
-    for (int k = 0; k < i; k++) {
-      const LedgerLine *earlier = &ledger->lines[k];
-      counted |= earlier->seed == other->seed && is_same_run(earlier, line, cell);
-    }
-    count += !counted && is_same_run(other, line, cell);
-  }
-  return count;
-}
-
 // Prefer runs with the table's own options, then those with the most steps of all seeds together, then
 // (if only the dataset differs) the later one.
-static int is_better(const Ledger *ledger, const PaperCell *cell, const LedgerLine *a,
-                     const LedgerLine *b) {
+static int is_better(const LedgerLine *a, const LedgerLine *b) {
   if (!*a->more != !*b->more) return !*a->more;
-  int64_t more = a->steps * seeds_of(ledger, cell, a) - b->steps * seeds_of(ledger, cell, b);
+  int64_t more = a->steps * a->seeds - b->steps * b->seeds;
   if (more) return more > 0;
   return a->steps == b->steps && !strcmp(a->more, b->more);
 }
@@ -46,7 +30,7 @@ static const LedgerLine *best_line(const Ledger *ledger, const PaperCell *cell) 
   const LedgerLine *best = NULL;
   for (int i = 0; i < ledger->count; i++) {
     const LedgerLine *line = &ledger->lines[i];
-    if (is_ours(line, cell) && (!best || is_better(ledger, cell, line, best))) best = line;
+    if (is_ours(line, cell) && (!best || is_better(line, best))) best = line;
   }
   return best;
 }

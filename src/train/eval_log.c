@@ -149,7 +149,8 @@ typedef struct {
 } Panel;
 
 typedef struct {
-  EvalLog *logs;  // [count]
+  EvalLog *logs;             // [count]
+  const EvalLine ***sorted;  // [count], the lines of each log
   const char *const *folders;
   int count;
   const char *unit;  // of x
@@ -229,63 +230,69 @@ static int survey(Curves *c) {
   return BFM_OK;
 }
 
-// the smallest step beyond this one that was evaluated with this es; INT64_MAX: none
-static int64_t next_step(const EvalLog *log, int64_t es, int64_t step) {
-  int64_t next = INT64_MAX;
-  for (int i = 0; i < log->count; i++) {
-    const EvalLine *l = &log->lines[i];
-    if (l->es == es && l->step > step && l->step < next) next = l->step;
-  }
-  return next;
+// by es, step and seed, then as in the file
+static int in_order(const void *x, const void *y) {
+  const EvalLine *a = *(const EvalLine *const *)x, *b = *(const EvalLine *const *)y;
+  if (a->es != b->es) return a->es < b->es ? -1 : 1;
+  if (a->step != b->step) return a->step < b->step ? -1 : 1;
+  if (a->seed != b->seed) return a->seed < b->seed ? -1 : 1;
+  return (a > b) - (a < b);
 }
 
-static int64_t next_seed(const EvalLog *log, int64_t seed) {
-  int64_t next = INT64_MAX;
-  for (int i = 0; i < log->count; i++) {
-    if (log->lines[i].seed > seed && log->lines[i].seed < next) next = log->lines[i].seed;
-  }
-  return next;
+// the lines of a log in that order, one pass over which makes a curve; the caller frees *lines
+static int sort_lines(const EvalLog *log, const EvalLine ***lines) {
+  *lines = malloc((size_t)(log->count + 1) * sizeof **lines);
+  if (!*lines) return bfm_fail(BFM_NO_MEMORY, "out of memory for %d evaluations", log->count);
+  for (int i = 0; i < log->count; i++) (*lines)[i] = &log->lines[i];
+  qsort(*lines, log->count, sizeof **lines, in_order);
+  return BFM_OK;
 }
 
-// mean and deviation over seeds of a task, or (NULL) of each seed's mean over tasks; 0: none
-static int point(const EvalLog *log, int64_t step, int64_t es, const char *task, double *mean,
-                 double *std) {
+// The mean and deviation over seeds of a task's returns at the step of the line `from`, or (task NULL)
+// of each seed's mean over tasks. Returns the line after this step; *seeds is 0 without such returns.
+static int point(const EvalLine *const *lines, int count, int from, const char *task, double *mean,
+                 double *std, int *seeds) {
+  const EvalLine *first = lines[from];
   double sum = 0, squares = 0;
-  int count = 0;
-  for (int64_t seed = next_seed(log, -1); seed < INT64_MAX; seed = next_seed(log, seed)) {
+  int i = from;
+  *seeds = 0;
+  while (i < count && lines[i]->es == first->es && lines[i]->step == first->step) {
+    int64_t seed = lines[i]->seed;
     double value = 0;
     int tasks = 0;
-    for (int i = 0; i < log->count; i++) {
-      const EvalLine *l = &log->lines[i];
-      if (l->step != step || l->es != es || l->seed != seed) continue;
-      if (task && strcmp(l->task, task)) continue;
-      value += l->mean;
+    for (; i < count && lines[i]->es == first->es && lines[i]->step == first->step &&
+           lines[i]->seed == seed;
+         i++) {
+      if (seed < 0 || (task && strcmp(lines[i]->task, task))) continue;
+      value += lines[i]->mean;
       tasks++;
     }
     if (!tasks) continue;
     value /= tasks;
     sum += value;
     squares += value * value;
-    count++;
+    ++*seeds;
   }
-  if (!count) return 0;
-  *mean = sum / count;
-  *std = sqrt(fmax(0, squares / count - *mean * *mean));
-  return 1;
+  if (!*seeds) return i;
+  *mean = sum / *seeds;
+  *std = sqrt(fmax(0, squares / *seeds - *mean * *mean));
+  return i;
 }
 
-static int fill_curve(const Curves *c, int panel, int index, double *room) {
-  const EvalLog *log = &c->logs[c->curves[index].run];
-  PlotCurve *curve = &c->panels[panel].curves[index];
-  double *x = room, *y = room + log->count, *spread = room + 2 * log->count;
-  int64_t es = c->curves[index].es, step = -1;
-  int n = 0;
-  while ((step = next_step(log, es, step)) < INT64_MAX) {
-    x[n] = (double)step;
-    n += point(log, step, es, panel ? c->panels[panel].task : NULL, &y[n], &spread[n]);
+// room: 3 numbers for each line of the run's log
+static void fill_curve(const Curves *c, int panel, int index, double *room) {
+  int run = c->curves[index].run, count = c->logs[run].count, n = 0, seeds;
+  const EvalLine *const *lines = c->sorted[run];
+  double *x = room, *y = room + count, *spread = room + 2 * count;
+  int64_t es = c->curves[index].es;
+  int i = 0;
+  while (i < count && (lines[i]->es < es || (lines[i]->es == es && lines[i]->step < 0))) i++;
+  while (i < count && lines[i]->es == es) {
+    x[n] = (double)lines[i]->step;
+    i = point(lines, count, i, panel ? c->panels[panel].task : NULL, &y[n], &spread[n], &seeds);
+    n += seeds > 0;
   }
-  *curve = (PlotCurve){c->curves[index].title, n, x, y, spread};
-  return 3 * log->count;
+  c->panels[panel].curves[index] = (PlotCurve){c->curves[index].title, n, x, y, spread};
 }
 
 static int draw(Curves *c, const char *path) {
@@ -295,7 +302,10 @@ static int draw(Curves *c, const char *path) {
   PlotPanel *panels = calloc(c->panel_count, sizeof *panels);
   int status = numbers && panels ? BFM_OK : bfm_fail(BFM_NO_MEMORY, "out of memory for curves");
   for (int p = 0; p < c->panel_count && !status; p++) {
-    for (int i = 0; i < c->curve_count; i++) at += fill_curve(c, p, i, at);
+    for (int i = 0; i < c->curve_count; i++) {
+      fill_curve(c, p, i, at);
+      at += 3 * c->logs[c->curves[i].run].count;
+    }
     panels[p] = (PlotPanel){c->panels[p].task, c->panels[p].curves, c->curve_count};
   }
   if (!status) status = plot_curves(panels, c->panel_count, c->unit, "return", path);
@@ -308,7 +318,9 @@ int eval_log_draw(const char *const *folders, int count, const char *path) {
   Curves c = {.folders = folders, .count = count, .unit = "transitions"};
   c.logs = calloc(count, sizeof *c.logs);
   c.panels = calloc(MAX_PANELS, sizeof *c.panels);
-  int status = c.logs && c.panels ? BFM_OK : bfm_fail(BFM_NO_MEMORY, "out of memory for curves");
+  c.sorted = calloc(count, sizeof *c.sorted);
+  int status =
+      c.logs && c.panels && c.sorted ? BFM_OK : bfm_fail(BFM_NO_MEMORY, "out of memory for curves");
   for (int i = 0; i < count && !status; i++) {
     int file = !path_is_folder(folders[i]);
     if (!file) c.unit = "steps";
@@ -321,8 +333,11 @@ int eval_log_draw(const char *const *folders, int count, const char *path) {
     }
   }
   if (!status) status = survey(&c);
+  for (int i = 0; i < count && !status; i++) status = sort_lines(&c.logs[i], &c.sorted[i]);
   if (!status) status = draw(&c, path);
   for (int i = 0; i < count && c.logs; i++) eval_log_free(&c.logs[i]);
+  for (int i = 0; i < count && c.sorted; i++) free(c.sorted[i]);
+  free(c.sorted);
   free(c.logs);
   free(c.panels);
   return status;

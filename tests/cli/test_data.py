@@ -314,7 +314,7 @@ def test_merged_sources_keep_their_names(tmp_path):
 @pytest.mark.parametrize("change, part", [
     (lambda file: file["infos/source"].write_direct(np.full(50, 3, "i4")),
      "infos/source has 3 at row 0, but its list has 1 names"),
-    (lambda file: file.attrs.__setitem__("tasks", "easy"), 'attribute "tasks" is not a JSON list: easy'),
+    (lambda file: file.attrs.__setitem__("tasks", "easy"), 'attribute "tasks" is not a JSON list of names: easy'),
 ])
 def test_bad_infos(change, part, tmp_path):
   path = collected(tmp_path / "a.h5", "--steps", 50)
@@ -529,3 +529,17 @@ def test_damaged_datasets_are_read_without_leaks(tmp_path, compression):
     path.write_bytes(damaged[:len(whole) - 100 * (case % 3)])
     process = run("info", path)
     assert process.returncode in (0, 3), process.stderr
+
+
+def test_long_lists_of_names(tmp_path):
+  """The time grows linearly with the list; it once exceeded the limit for damaged files."""
+  names = [[f"policy {k} of {file}" for k in range(20000)] for file in "ab"]
+  for file, list_of_file in zip("ab", names):
+    path = write_dataset(tmp_path / f"{file}.h5", **{"infos/source": np.arange(200)})
+    with h5py.File(path, "a") as written:
+      written.attrs["sources"] = json.dumps(list_of_file)
+  process = run("data", "merge", tmp_path / "a.h5", tmp_path / "b.h5", "-o", tmp_path / "all.h5")
+  assert process.returncode == 0, process.stderr
+  with h5py.File(tmp_path / "all.h5") as file:
+    assert json.loads(file.attrs["sources"]) == names[0] + names[1]
+    assert np.array_equal(file["infos/source"], np.r_[np.arange(200), 20000 + np.arange(200)])
