@@ -3,7 +3,7 @@
 #include <sys/stat.h>
 
 #include "cli/cli.h"
-#include "core/size.h"
+#include "core/units.h"
 
 typedef struct {
   int64_t members, prompt_states;

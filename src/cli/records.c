@@ -120,7 +120,7 @@ static int evaluations_info(const cJSON *lines, cJSON *info) {
     if (number(line, "step") == step) es = fmax(es, number(line, "es"));
   }
   Return *all = malloc((size_t)cJSON_GetArraySize(lines) * sizeof *all);
-  if (!all) return bfm_fail(BFM_NO_MEMORY, "no memory for evaluations");
+  if (!all) return bfm_fail(BFM_NO_MEMORY, "out of memory for evaluations");
   cJSON_ArrayForEach(line, lines) {
     if (number(line, "step") != step || number(line, "es") != es) continue;
     all[count] = (Return){get(line, "task")->valuestring, number(line, "mean"), count, 1};

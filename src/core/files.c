@@ -17,7 +17,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "core/size.h"
+#include "core/units.h"
 
 #define WRITE_MAX ((size_t)1 << 30)  // write() transfers at most 2 GiB per call
 

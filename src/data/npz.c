@@ -9,7 +9,7 @@
 #include <zlib.h>
 
 #include "core/files.h"
-#include "core/size.h"
+#include "core/units.h"
 
 #define END_SIZE 22    // bytes of the record that ends a zip file, without its comment
 #define ENTRY_SIZE 46  // bytes of an entry of the directory, without its name

@@ -15,7 +15,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#include "core/size.h"
+#include "core/units.h"
 
 // the default is not /tmp, which may be a file system in memory
 static const char *folder(void) {

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "core/files.h"
-#include "core/size.h"
+#include "core/units.h"
 
 #define LENGTH_BYTES 8
 #define HEADER_MAX ((uint64_t)100000000)  // the limit of the format's own implementation

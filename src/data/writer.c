@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #include "core/files.h"
-#include "core/size.h"
+#include "core/units.h"
 
 #define COPY_BYTES (1 << 20)
 

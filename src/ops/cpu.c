@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-#include "core/size.h"
+#include "core/units.h"
 
 // ------------------------------- memory ----------------------------------------------------------
 

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/size.h"
+#include "core/units.h"
 
 pthread_mutex_t cuda_alone = PTHREAD_MUTEX_INITIALIZER;
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/size.h"
+#include "core/units.h"
 
 // oneDNN uses GNU's OpenMP, if it was built with it: its products must not start more threads
 extern void omp_set_num_threads(int n) __attribute__((weak));

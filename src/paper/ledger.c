@@ -79,7 +79,7 @@ static int by_seed(const void *x, const void *y) {
 // counts the different seeds of each group and tells its lines
 static int count_seeds(Ledger *l) {
   LedgerLine **lines = malloc((size_t)(l->count + 1) * sizeof *lines);
-  if (!lines) return bfm_fail(BFM_NO_MEMORY, "no memory for %d results", l->count);
+  if (!lines) return bfm_fail(BFM_NO_MEMORY, "out of memory for %d results", l->count);
   for (int i = 0; i < l->count; i++) lines[i] = &l->lines[i];
   qsort(lines, l->count, sizeof *lines, by_seed);
   for (int begin = 0, end; begin < l->count; begin = end) {

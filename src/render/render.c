@@ -13,7 +13,7 @@
 
 #include "bfm.h"
 #include "core/files.h"
-#include "core/size.h"
+#include "core/units.h"
 #include "envs/sim.h"
 #include "render/gl.h"
 

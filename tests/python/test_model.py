@@ -214,3 +214,14 @@ def test_a_goal_in_a_file(tmp_path):
   path.write_text(json.dumps({"obs": [0.5] * 24}))
   assert np.array_equal(model.prompt(goal=path), model.prompt(goal=np.full(24, 0.5)))
   assert np.array_equal(model.prompt(goal=str(path)), model.prompt(goal=path))
+
+
+def test_pipes_are_refused(tmp_path):
+  """Reading from a pipe without a writer would block forever."""
+  pipe = tmp_path / "pipe"
+  os.mkfifo(pipe)
+  agent = make()
+  for read in (lambda: bfm.load(pipe), lambda: agent.prompt(z=pipe),
+               lambda: agent.prompt(demo=pipe)):
+    with pytest.raises(Exception, match="is a pipe, not a file"):
+      read()

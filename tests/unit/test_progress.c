@@ -1,4 +1,4 @@
-// The text of the progress line: short forms of counts and times, the rate of a resumed run, and no
+// The text of the progress line: short forms of counts, times and sizes, the rate of a resumed run, and no
 // output if --quiet is given or stderr is no terminal.
 
 #include <math.h>
@@ -42,6 +42,19 @@ static void test_times(void **state) {
   }
 }
 
+static void test_sizes(void **state) {
+  (void)state;
+  static const struct {
+    double bytes;
+    const char *text;
+  } rows[] = {{0, "0 bytes"},       {1, "1 byte"},       {999, "999 bytes"},  {1000, "1 kB"},
+              {41234, "41.2 kB"},   {999499, "999 kB"},  {999500, "1 MB"},    {3.1e6, "3.1 MB"},
+              {1.854e9, "1.85 GB"}, {26.2e9, "26.2 GB"}, {0x1p63, "9.22 EB"}, {3e21, "3e+03 EB"}};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    assert_string_equal(size_of_bytes(rows[i].bytes).text, rows[i].text);
+  }
+}
+
 static void test_line(void **state) {
   (void)state;
   Progress p = {"train", "steps", 1000000, 450000, 0, 0, 0, 1};
@@ -80,11 +93,9 @@ static void test_quiet(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_counts),
-      cmocka_unit_test(test_times),
-      cmocka_unit_test(test_line),
-      cmocka_unit_test(test_resumed_rate),
-      cmocka_unit_test(test_before_the_first_step),
+      cmocka_unit_test(test_counts),       cmocka_unit_test(test_times),
+      cmocka_unit_test(test_sizes),        cmocka_unit_test(test_line),
+      cmocka_unit_test(test_resumed_rate), cmocka_unit_test(test_before_the_first_step),
       cmocka_unit_test(test_quiet),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
