@@ -192,7 +192,6 @@ declare({
 
 libc = ctypes.CDLL(None)
 libc.free.argtypes = [c_void_p]
-libc.sigaltstack.argtypes = [c_void_p, c_void_p]
 
 
 def check(status):

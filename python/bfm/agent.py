@@ -9,6 +9,7 @@ import os
 
 import numpy as np
 
+from ._interrupt import Parts, call_stoppably
 from ._lib import (ArgumentError, Batch, Evaluation, Handle, Prompt, array, check, encode, lib, options_json,
                    path_bytes, pointer, text)
 from .env import sizes_of
@@ -28,7 +29,7 @@ class Agent:
     self._bind(handle)
 
   def _bind(self, handle):
-    self._handle = handle
+    self._handle, self._parts = handle, Parts()
     self.obs_dim = lib.bfm_agent_obs_dim(handle)
     self.act_dim = lib.bfm_agent_act_dim(handle)
     self.d = lib.bfm_agent_d(handle)
@@ -113,9 +114,13 @@ class Agent:
                                  pointer(discount)))
 
   def train(self, steps):
-    """Do some training steps and return the losses of the last one, NaN if steps is 0."""
+    """Do some training steps and return the losses of the last one, NaN if steps is 0.
+
+    Ctrl-C raises KeyboardInterrupt after whole steps: `step` says how many were done, and the agent
+    can be trained further or saved.
+    """
     losses = np.full((self.replicas, len(self._losses)), np.nan, np.float32)
-    check(lib.bfm_agent_train(self._handle, steps, pointer(losses)))
+    self._parts.run(lambda n: check(lib.bfm_agent_train(self._handle, n, pointer(losses))), steps)
     return self._named(self._losses, losses)
 
   def metrics(self):
@@ -275,7 +280,8 @@ class Agent:
     with several replicas.
 
     tasks are names or expressions. If z [tasks, d] ([R, tasks, d]) is given, the agent acts on it
-    instead of on the tasks' prompts. steps = 0 means the domain's episode length. Ctrl-C stops.
+    instead of on the tasks' prompts. steps = 0 means the domain's episode length. Ctrl-C stops
+    after the current step of the episodes.
     """
     tasks = [tasks] if isinstance(tasks, str) else list(tasks)
     if episodes < 1:
@@ -285,16 +291,15 @@ class Agent:
       z = array(z, (*lead, len(tasks), self.d), "z")
     returns = np.empty((self.replicas, len(tasks), episodes))
 
-    def each(context, done, total):  # the only place where Python sees Ctrl-C on the way
-      try:
-        return 0
-      except KeyboardInterrupt:
-        return 1
-
     plan = Evaluation(tasks=(ctypes.c_char_p * len(tasks))(*(encode(task, "task") for task in tasks)),
                       task_count=len(tasks), z=pointer(z), episodes=episodes, steps=steps, es=es,
-                      seed=seed, softmax=softmax, threads=threads, each=Evaluation.Each(each))
-    check(lib.bfm_agent_evaluate(self._handle, ctypes.byref(plan), pointer(returns)))
+                      seed=seed, softmax=softmax, threads=threads)
+
+    def call(callback):
+      plan.each = Evaluation.Each(callback)
+      return lib.bfm_agent_evaluate(self._handle, ctypes.byref(plan), pointer(returns))
+
+    call_stoppably(call)
     return {task: returns[0, i] if self.replicas == 1 else returns[:, i]
             for i, task in enumerate(tasks)}
 

@@ -8,6 +8,7 @@ from ctypes import POINTER, c_char_p, c_int, c_int64, c_size_t, c_uint64, c_void
 
 import numpy as np
 
+from ._interrupt import Parts
 from ._lib import (ArgumentError, Handle, Sized, array, check, declare, encode, lib, options_json,
                    path_bytes, pointer)
 
@@ -72,7 +73,7 @@ class Explorer:
     return explorer
 
   def _bind(self, made):
-    self._handle = made
+    self._handle, self._parts = made, Parts()
     sizes = Sizes()
     lib.bfm_explorer_get_sizes(made, ctypes.byref(sizes))
     for name, _ in Sizes._fields_[1:]:
@@ -108,8 +109,11 @@ class Explorer:
     check(lib.bfm_explorer_add(self._handle, pointer(rows)))
 
   def update(self, updates=1):
-    """Do so many updates on drawn batches. On a GPU the call returns while they run."""
-    check(lib.bfm_explorer_update(self._handle, updates))
+    """Do so many updates on drawn batches. On a GPU the call returns while they run.
+
+    Ctrl-C raises KeyboardInterrupt after whole updates: `step` says how many were done.
+    """
+    self._parts.run(lambda n: check(lib.bfm_explorer_update(self._handle, n)), updates)
 
   def learn(self, obs, act, reward, discount, next_obs, noise=None):
     """Do one update on transitions [T, N, ·] of n-step returns and discounts; return the losses."""

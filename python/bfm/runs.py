@@ -1,14 +1,12 @@
 """bfm.collect and bfm.train: whole runs, the same as the commands `bfm collect` and `bfm train`."""
-import contextlib
 import ctypes
 import os
-import signal
 import sys
-import threading
 from ctypes import POINTER, c_char_p, c_double, c_int, c_int64, c_size_t, c_void_p
 from pathlib import Path
 
-from ._lib import Sized, check, declare, encode, lib, libc, options_json, path_bytes
+from ._interrupt import call_stoppably
+from ._lib import Sized, declare, encode, lib, options_json, path_bytes
 
 # ---------------------------------- structs of bfm.h ---------------------------------------------
 
@@ -41,7 +39,7 @@ declare({
 })
 
 
-# ---------------------------------- progress and stopping ----------------------------------------
+# ---------------------------------- progress -----------------------------------------------------
 
 
 def print_progress(progress):
@@ -54,63 +52,20 @@ def print_progress(progress):
         f"{progress['note']}\033[K", end="\n" if done == total else "", file=sys.stderr, flush=True)
 
 
-class Stack(ctypes.Structure):
-  """stack_t of <signal.h>"""
-  _fields_ = [("sp", c_void_p), ("flags", c_int), ("size", c_size_t)]
-
-
-signal_stack = ctypes.create_string_buffer(1 << 16)
-
-
-@contextlib.contextmanager
-def deferred_interrupt():
-  """Ctrl-C sets a flag, which is yielded, instead of raising KeyboardInterrupt at once.
-
-  Python would drop an exception that is raised before the callback's first line. The handler runs on
-  a stack of its own: oneDNN's kernels keep values below the stack pointer, which a handler on their
-  stack would overwrite. A handler that is not Python's own stays as it is.
-  """
-  interrupted = threading.Event()
-  if (threading.current_thread() is not threading.main_thread() or
-      signal.getsignal(signal.SIGINT) is not signal.default_int_handler):
-    yield interrupted
-    return
-  before = Stack()
-  own = Stack(ctypes.addressof(signal_stack), 0, len(signal_stack))
-  libc.sigaltstack(ctypes.byref(own), ctypes.byref(before))
-  signal.signal(signal.SIGINT, lambda number, frame: interrupted.set())
-  try:
-    yield interrupted
-  finally:
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    libc.sigaltstack(ctypes.byref(before), None)
-
-
 def run(function, plan, progress):
   """Call function(plan); Ctrl-C and exceptions of progress() stop it and are raised afterwards."""
-  callback = print_progress if progress is True else progress
-  raised = []
+  report = print_progress if progress is True else progress
 
-  def call(context, now):
-    try:
-      if callback:
-        now = {name: getattr(now.contents, name) for name, _ in Progress._fields_[1:]}
-        texts = {name: now[name].decode() for name in ("stage", "unit", "note")}
-        if callback(now | texts):
-          return 1
-    except BaseException as error:
-      raised.append(error)
-    return bool(raised) or interrupted.is_set()
+  def stop(now):
+    now = {name: getattr(now.contents, name) for name, _ in Progress._fields_[1:]}
+    texts = {name: now[name].decode() for name in ("stage", "unit", "note")}
+    return report(now | texts)
 
-  with deferred_interrupt() as interrupted:
-    plan.progress = ProgressCallback(call)
-    status = function(ctypes.byref(plan))
-    message = lib.bfm_error()
-  if raised:
-    raise raised[0]
-  if interrupted.is_set():
-    raise KeyboardInterrupt(message.decode(errors="replace"))
-  check(status)
+  def call(callback):
+    plan.progress = ProgressCallback(callback)
+    return function(ctypes.byref(plan))
+
+  call_stoppably(call, stop if report else None)
 
 
 # ---------------------------------- runs ---------------------------------------------------------
