@@ -97,13 +97,18 @@ def declare(functions):
 class Handle(c_void_p):
   """What C made. Copies of an object share it, and it is freed with the last of them.
 
+  It cannot be pickled or deep-copied; the error says what to do instead.
+
   A child of fork has the memory and none of the threads, whose end would be waited for without end:
   it frees nothing of its parent's.
   """
 
-  def __init__(self, free):
+  def __init__(self, free, unpicklable):
     super().__init__()
-    self._free, self._process = free, os.getpid()
+    self._free, self._process, self._unpicklable = free, os.getpid(), unpicklable
+
+  def __reduce__(self):
+    raise Error(self._unpicklable)
 
   def free(self, process=os.getpid):
     if self.value and self._process == process():

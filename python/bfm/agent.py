@@ -15,6 +15,11 @@ from ._lib import (ArgumentError, Batch, Evaluation, Handle, Prompt, array, chec
 from .env import sizes_of
 
 
+def new_handle():
+  return Handle(lib.bfm_agent_free, "an agent cannot be pickled or deep-copied: write it to a file "
+                "with save(), or save_state() to train on, and read it with bfm.load()")
+
+
 class Agent:
   """An agent to train, or a trained one to prompt and to act with.
 
@@ -24,7 +29,7 @@ class Agent:
   """
 
   def __init__(self, obs_dim, act_dim, **options):
-    handle = Handle(lib.bfm_agent_free)
+    handle = new_handle()
     check(lib.bfm_agent_new(ctypes.byref(handle), obs_dim, act_dim, options_json(options)))
     self._bind(handle)
 
@@ -322,7 +327,7 @@ class Agent:
 
 def load(path, **options):
   """Create an Agent from a file of save(), export() or save_state(); options override its own."""
-  handle = Handle(lib.bfm_agent_free)
+  handle = new_handle()
   check(lib.bfm_agent_load(ctypes.byref(handle), path_bytes(path), options_json(options)))
   agent = Agent.__new__(Agent)
   agent._bind(handle)

@@ -75,7 +75,8 @@ class Env:
   """
 
   def __init__(self, domain, num_envs=1, seed=0, threads=0):
-    handle = Handle(lib.bfm_env_free)
+    handle = Handle(lib.bfm_env_free, "an environment cannot be pickled or deep-copied: create it "
+                    "again with bfm.Env(), and set_state() for the same states")
     check(lib.bfm_env_new(ctypes.byref(handle), encode(domain, "domain"), num_envs, seed, threads))
     self._open = handle
     self.domain = domain

@@ -50,6 +50,11 @@ declare({
 })
 
 
+def new_handle():
+  return Handle(lib.bfm_explorer_free, "an explorer cannot be pickled or deep-copied: write it to a "
+                "file with save_state() and read it with bfm.Explorer.load()")
+
+
 class Explorer:
   """Agents that learn the reward of a task (algo="td3") or seek new states (algo="rnd").
 
@@ -58,7 +63,7 @@ class Explorer:
   """
 
   def __init__(self, obs_dim, act_dim, tasks=1, envs=1, **options):
-    made = Handle(lib.bfm_explorer_free)
+    made = new_handle()
     check(lib.bfm_explorer_new(ctypes.byref(made), obs_dim, act_dim, tasks, envs,
                                options_json(options)))
     self._bind(made)
@@ -66,7 +71,7 @@ class Explorer:
   @classmethod
   def load(cls, path, envs=0, **options):
     """Create an Explorer from a file of save() or save_state(); envs 0 keeps its number of them."""
-    made = Handle(lib.bfm_explorer_free)
+    made = new_handle()
     check(lib.bfm_explorer_load(ctypes.byref(made), path_bytes(path), envs, options_json(options)))
     explorer = cls.__new__(cls)
     explorer._bind(made)
