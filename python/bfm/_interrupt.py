@@ -1,7 +1,7 @@
 """Ctrl-C and other signals during calls of the library.
 
-Python runs a signal's handler only between its own instructions, so a long call of C would delay it.
-Such a call is either split into parts (Parts), or it calls back and can be stopped (call_stoppably).
+Python runs a signal's handler only between its own instructions, so a long call of C delays it.
+Such a call is split into parts (Parts), or it calls back and can be stopped (call_stoppably).
 """
 import contextlib
 import ctypes
@@ -32,8 +32,8 @@ def use_signal_stack():
 
   oneDNN's kernels keep values below the stack pointer. A handler on their stack overwrites these
   values, even if it only sets a flag as Python's do: results are wrong, or memory is corrupted.
-  Python's handlers use the thread's alternate stack (SA_ONSTACK) if there is one. It must outlive the
-  interpreter, so it is never freed.
+  Python's handlers use the thread's alternate stack (SA_ONSTACK) if there is one. It must outlive
+  the interpreter, so it is never freed.
   """
   if threading.current_thread() is not threading.main_thread():
     return

@@ -9,6 +9,7 @@ import operator
 import os
 from ctypes import (POINTER, c_char_p, c_double, c_int, c_int64, c_size_t, c_uint32, c_uint64,
                     c_void_p)
+from numbers import Real
 from pathlib import Path
 
 import numpy as np
@@ -264,18 +265,39 @@ def options_json(options):
 # ---------------------------------- arrays -------------------------------------------------------
 
 
+def real_numbers(values, name):
+  """values as an array of numpy whose elements are numbers: real ones, and none of them masked."""
+  parts = values if isinstance(values, (list, tuple)) else [values]
+  if any(isinstance(part, np.ma.MaskedArray) and np.ma.is_masked(part) for part in parts):
+    raise ArgumentError(f"{name} has masked values: fill them or leave their rows out")
+  try:
+    result = np.asarray(values)
+    if result.dtype == object and all(isinstance(x, (Real, np.bool_)) for x in result.flat):
+      result = result.astype(np.float64)
+  except Exception as error:  # numpy, and objects that convert themselves, raise any
+    raise ArgumentError(f"{name} is not an array of numbers: {error}") from None
+  if result.dtype.kind == "c":
+    raise ArgumentError(f"{name} is complex: give real numbers")
+  # other packages' numbers, such as bfloat16, are of kind V, too
+  if result.dtype.kind not in "biufV" or result.dtype.type is np.void:
+    raise ArgumentError(f"{name} is not an array of numbers: its type is {result.dtype}")
+  return result
+
+
 def array(values, shape, name, dtype=np.float32):
   """values as a contiguous array of this shape; a str in shape names a free length."""
-  try:
-    result = np.ascontiguousarray(values, dtype=dtype)
-  except (TypeError, ValueError):
-    raise ArgumentError(f"{name} is not an array of numbers") from None
-  fits = np.ndim(values) == len(shape) and all(
-      isinstance(want, str) or want == have for want, have in zip(shape, result.shape))
+  given = real_numbers(values, name)
+  fits = given.ndim == len(shape) and all(
+      isinstance(want, str) or want == have for want, have in zip(shape, given.shape))
   if not fits:
     expected = ", ".join(str(want) for want in shape)
-    found = ", ".join(str(have) for have in np.shape(values))
+    found = ", ".join(str(have) for have in given.shape)
     raise ArgumentError(f"{name} has shape [{found}], expected [{expected}]")
+  try:
+    with np.errstate(over="raise"):
+      result = np.ascontiguousarray(given, dtype=dtype)
+  except FloatingPointError:
+    raise ArgumentError(f"{name} has a number beyond the range of {np.dtype(dtype)}") from None
   return result
 
 

@@ -10,8 +10,8 @@ import os
 import numpy as np
 
 from ._interrupt import Parts, call_stoppably
-from ._lib import (ArgumentError, Batch, Evaluation, Handle, Prompt, array, check, encode, lib, options_json,
-                   path_bytes, pointer, text)
+from ._lib import (ArgumentError, Batch, Evaluation, Handle, Prompt, array, check, check_integer,
+                   encode, lib, options_json, path_bytes, pointer, real_numbers, text)
 from .env import sizes_of
 
 
@@ -144,19 +144,20 @@ class Agent:
   # ---------------------------------- networks ---------------------------------------------------
 
   def _obs(self, obs):
-    """obs as [N, obs]; one observation is one row."""
-    shape = (self.obs_dim,) if np.ndim(obs) == 1 else ("N", self.obs_dim)
-    return array(obs, shape, "obs").reshape(-1, self.obs_dim)
+    """obs as [N, obs], and the shape of its rows: (N,), or () for one observation."""
+    obs = real_numbers(obs, "obs")
+    obs = array(obs, (self.obs_dim,) if obs.ndim == 1 else ("N", self.obs_dim), "obs")
+    return obs.reshape(-1, self.obs_dim), obs.shape[:-1]
 
   def _z(self, z, rows):
     """z as [rows, d]; one z serves every row."""
-    z = array(z, (self.d,) if np.ndim(z) == 1 else (rows, self.d), "z")
+    z = real_numbers(z, "z")
+    z = array(z, (self.d,) if z.ndim == 1 else (rows, self.d), "z")
     return np.ascontiguousarray(np.broadcast_to(z, (rows, self.d)))
 
   def F(self, obs, act, z, replica=0):
     """F(s, a, z) of every member as [M, N, d], or [M, d] for one observation."""
-    lead = np.shape(obs)[:-1]
-    obs = self._obs(obs)
+    obs, lead = self._obs(obs)
     z = self._z(z, len(obs))
     act = array(act, (*lead, self.act_dim), "act")
     out = np.empty((self.members, *lead, self.d), np.float32)
@@ -166,20 +167,19 @@ class Agent:
 
   def B(self, obs, z=None, replica=0):
     """B(s, z) as [N, d], or [d] for one observation. With one block, B needs no z."""
-    out = np.empty((*np.shape(obs)[:-1], self.d), np.float32)
-    obs = self._obs(obs)
+    obs, lead = self._obs(obs)
     z = None if z is None else self._z(z, len(obs))
+    out = np.empty((*lead, self.d), np.float32)
     check(lib.bfm_agent_B(self._handle, replica, len(obs), pointer(obs), pointer(z), pointer(out)))
     return out
 
   def pi(self, obs, z, replica=0):
     """The policy's mean as [N, act], or [act] for one observation."""
-    shape = np.shape(obs)[:-1] + (self.act_dim,)
-    obs = self._obs(obs)
+    obs, lead = self._obs(obs)
     z = self._z(z, len(obs))
-    out = np.empty((len(obs), self.act_dim), np.float32)
+    out = np.empty((*lead, self.act_dim), np.float32)
     check(lib.bfm_agent_pi(self._handle, replica, len(obs), pointer(obs), pointer(z), pointer(out)))
-    return out.reshape(shape)
+    return out
 
   # ---------------------------------- prompting --------------------------------------------------
 
@@ -199,8 +199,8 @@ class Agent:
     if obs is None:
       check(lib.bfm_agent_set_prompt(self._handle, encode(env, "env"), 0, None, None, None, None))
       return
-    sizes, rows = sizes_of(env), len(obs)
-    obs = array(obs, (rows, self.obs_dim), "obs")
+    sizes, obs = sizes_of(env), array(obs, ("rows", self.obs_dim), "obs")
+    rows = len(obs)
     qpos = array(qpos, (rows, sizes.nq), "qpos", np.float64)
     qvel = None if qvel is None else array(qvel, (rows, sizes.nv), "qvel", np.float64)
     act = None if act is None else array(act, (rows, sizes.na), "act", np.float64)
@@ -229,6 +229,7 @@ class Agent:
       raise ArgumentError("a prompt is one of reward=, task=, goal=, demo= and z=")
     out, line = np.empty(self.d, np.float32), ctypes.create_string_buffer(4096)
     reward = task if reward is None else reward
+    softmax = array(softmax, (), "softmax", np.float64).item()
     if softmax and reward is None:
       raise ArgumentError("softmax weighs rewards: it goes with reward= or task=")
     words = {"reward": encode(reward, "reward") if isinstance(reward, str) else None,
@@ -243,7 +244,7 @@ class Agent:
     elif reward is not None:
       if obs is None:
         raise ArgumentError("a reward in numbers needs the states it was given at: obs=")
-      obs = self._obs(obs)
+      obs, _ = self._obs(obs)
       reward = array(reward, (len(obs),), "reward")
       check(lib.bfm_agent_prompt_reward(self._handle, replica, len(obs), pointer(obs),
                                         pointer(reward), softmax, pointer(out)))
@@ -261,7 +262,7 @@ class Agent:
     lengths = {"qpos": sizes.nq, "qvel": sizes.nv, "act": sizes.na}
     if "qpos" not in goal or set(goal) - set(lengths):
       raise ArgumentError("a goal state has qpos and may have qvel and act, not "
-                          + ", ".join(goal))
+                          + ", ".join(map(str, goal)))
     parts = {name: array(goal[name], (lengths[name],), name, np.float64) for name in goal}
     check(lib.bfm_agent_prompt_state(self._handle, replica,
                                      *(pointer(parts.get(name)) for name in lengths), pointer(z)))
@@ -272,13 +273,12 @@ class Agent:
     With es = 0 these are the policy's means. With es > 0 each is the best of es samples by F·z,
     which depend on seed and step only.
     """
-    shape = np.shape(obs)[:-1] + (self.act_dim,)
-    obs = self._obs(obs)
+    obs, lead = self._obs(obs)
     z = self._z(z, len(obs))
-    out = np.empty((len(obs), self.act_dim), np.float32)
+    out = np.empty((*lead, self.act_dim), np.float32)
     check(lib.bfm_agent_act(self._handle, replica, len(obs), pointer(obs), pointer(z), es, seed,
                             step, pointer(out)))
-    return out.reshape(shape)
+    return out
 
   def evaluate(self, tasks, episodes=100, steps=0, es=0, seed=0, z=None, softmax=0.0, threads=0):
     """Run whole episodes and return {task: returns}, with returns [episodes], or [R, episodes]
@@ -289,13 +289,14 @@ class Agent:
     after the current step of the episodes.
     """
     tasks = [tasks] if isinstance(tasks, str) else list(tasks)
+    check_integer(episodes, ctypes.c_int64)
     if episodes < 1:
       raise ArgumentError(f"episodes must be 1 or more, not {episodes}")
     if z is not None:
       lead = () if self.replicas == 1 else (self.replicas,)
       z = array(z, (*lead, len(tasks), self.d), "z")
+    softmax = array(softmax, (), "softmax", np.float64).item()
     returns = np.empty((self.replicas, len(tasks), episodes))
-
     plan = Evaluation(tasks=(ctypes.c_char_p * len(tasks))(*(encode(task, "task") for task in tasks)),
                       task_count=len(tasks), z=pointer(z), episodes=episodes, steps=steps, es=es,
                       seed=seed, softmax=softmax, threads=threads)

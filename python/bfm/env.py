@@ -12,7 +12,7 @@ from ctypes import POINTER, c_char_p, c_double, c_int, c_int64, c_size_t, c_uint
 import numpy as np
 
 from ._lib import (ArgumentError, Handle, Sized, array, check, declare, encode, lib, path_bytes,
-                   pointer)
+                   pointer, real_numbers)
 
 TERMINATED, TIME, DIVERGED = 1, 2, 4  # bits of Env.ended
 
@@ -242,7 +242,8 @@ def rewards(domain, task, qpos, qvel=None, act=None, threads=0):
 
 def pictures(domain, qpos, path, columns=8, width=320, height=240):
   """Draw states qpos [n, nq] into one PNG file, with so many columns of width x height pixels."""
-  qpos = array(np.atleast_2d(qpos), ("n", sizes_of(domain).nq), "qpos", np.float64)
+  qpos = np.atleast_2d(real_numbers(qpos, "qpos"))
+  qpos = array(qpos, ("n", sizes_of(domain).nq), "qpos", np.float64)
   check(lib.bfm_domain_render(encode(domain, "domain"), len(qpos), pointer(qpos), columns, width, height,
                          path_bytes(path)))
 
@@ -318,7 +319,7 @@ def make_dm_env(env, task):
     def step(self, action):
       if self._over:
         return self.reset()
-      obs = env.step(np.asarray(action)[None])[0]
+      obs = env.step(real_numbers(action, "action")[None])[0]
       reward, ended = env.reward(task)[0], env.ended[0]
       self._over = ended != 0
       kind = (dm_env.termination if ended & TERMINATED else

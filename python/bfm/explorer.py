@@ -163,10 +163,11 @@ class Explorer:
   def set_tensors(self, tensors, task=0):
     """Overwrite parameters of one task; tensors is {name: array}."""
     shapes = self._shapes()
-    for name, values in tensors.items():
+    for name in tensors:
       if name not in shapes:
         raise ArgumentError(f'there is no tensor "{name}" in this explorer')
-      values = array(values, shapes[name], name)
+    arrays = {name: array(values, shapes[name], name) for name, values in tensors.items()}
+    for name, values in arrays.items():
       check(lib.bfm_explorer_set_tensor(self._handle, task, name.encode(), pointer(values),
                                         values.size))
 
