@@ -242,24 +242,33 @@ def encode(value, name):
 def path_bytes(path):
   """A path as C gets it, with ~ expanded."""
   try:
-    return without_nul(os.fsencode(os.path.expanduser(path)), "a path")
+    return os.fsencode(os.path.expanduser(without_nul(os.fspath(path), "a path")))
   except TypeError:
     raise ArgumentError(f"{path!r} is not a path") from None
+  except UnicodeEncodeError as error:
+    raise ArgumentError(f"a path is {path!r}: {error}") from None
+
+
+def option_value(name, value):
+  """An option's value as JSON has it: infinity is "inf"."""
+  if isinstance(value, (np.generic, np.ndarray)):
+    value = value.item() if value.size == 1 else value.tolist()
+  if isinstance(value, str):
+    return encode(value, f"option {name}").decode()
+  if not isinstance(value, (int, float)):
+    raise ArgumentError(f"option {name} is {value!r}, but must be a number, a text, True or False")
+  return str(value) if isinstance(value, float) and not np.isfinite(value) else value
 
 
 def options_json(options):
-  """Keyword arguments as the library's JSON: z_mix is "z-mix", with_ is "with", infinity is "inf"."""
-  def value(name, x):
-    x = x.item() if isinstance(x, (np.generic, np.ndarray)) else x
-    if isinstance(x, str):
-      return without_nul(x, name)
-    return str(x) if isinstance(x, float) and not np.isfinite(x) else x
-
-  names = {name.rstrip("_").replace("_", "-"): value(name, x) for name, x in options.items()}
-  try:
-    return json.dumps(names).encode()
-  except TypeError as error:
-    raise ArgumentError(f"an option's value is neither a number nor a text: {error}") from None
+  """Keyword arguments as the library's JSON: z_mix is "z-mix", with_ is "with"."""
+  values = {}
+  for name, value in options.items():
+    name = encode(name.rstrip("_").replace("_", "-"), "the name of an option").decode()
+    if name in values:
+      raise ArgumentError(f"option {name} is given twice")
+    values[name] = option_value(name, value)
+  return json.dumps(values).encode()
 
 
 # ---------------------------------- arrays -------------------------------------------------------

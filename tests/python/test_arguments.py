@@ -1,11 +1,14 @@
-"""Arrays of every kind of number."""
+"""Arguments of all public functions: arrays of every kind of number, texts with a NUL character."""
 import decimal
+import inspect
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import bfm
 
+NUL = "a\0b"
 OBS, ACT, D = 4, 2, 8
 
 
@@ -128,3 +131,97 @@ def test_the_name_of_the_array_is_said(agent, explorer):
     with pytest.raises(bfm.ArgumentError, match=said):
       call()
   assert np.array_equal(explorer.tensors()[name], before[name])
+
+
+# ---------------------------------- texts --------------------------------------------------------
+
+
+def methods(of):
+  return {name: method for name, method in inspect.getmembers(of)
+          if callable(method) and (name == "__init__" or not name.startswith("_"))}
+
+
+FREE = {"resume", "progress", "explore", "half", "report"}  # anything is true or false, or called
+OTHERS = {"vector", "dm_env"}  # need packages, and use their task only in a step
+
+
+def test_a_nul_character_is_refused_by_every_argument(agent, explorer, tmp_path):
+  """Texts would be cut, and nothing else can be a text."""
+  rows, env = np.ones((2, OBS)), bfm.Env("point_mass", 2)
+  qpos, qvel, act = env.state()
+  transitions = {"obs": rows, "act": np.zeros((2, ACT)), "next_obs": rows}
+  parts = {name: values[None] for name, values in transitions.items()}
+  one = {name: values[:, :1] for name, values in parts.items()}
+  path = tmp_path / "file"
+  needed = {
+      agent: {"__init__": {"obs_dim": OBS, "act_dim": ACT}, "update": transitions,
+              "set_data": transitions, "train": {"steps": 0},
+              "F": {"obs": rows, "act": np.zeros((2, ACT)), "z": np.ones(D)},
+              "B": {"obs": rows}, "pi": {"obs": rows, "z": np.ones(D)}, "prompt": {},
+              "set_prompt": {"env": "point_mass", "obs": rows, "qpos": qpos, "qvel": qvel,
+                             "act": act},
+              "act": {"obs": rows, "z": np.ones(D)}, "evaluate": {"tasks": "x", "episodes": 1},
+              "save": {"path": path}, "export": {"path": path}, "save_state": {"path": path},
+              "set_tensors": {"tensors": agent.tensors()}, "tensors": {}, "metrics": {}},
+      explorer: {"__init__": {"obs_dim": OBS, "act_dim": ACT}, "load": {"path": path},
+                 "act": {"obs": rows[None, :1]}, "update": {}, "losses": {}, "tensors": {},
+                 "add": one | {"reward": [[1]], "discount": [[1]], "last": [[0]]},
+                 "learn": parts | {"reward": [[1, 1]], "discount": [[1, 1]]},
+                 "set_tensors": {"tensors": explorer.tensors()}, "save": {"path": path},
+                 "save_state": {"path": path}},
+      env: {"__init__": {"domain": "point_mass"}, "reset": {},
+            "step": {"action": np.zeros((2, ACT))}, "set_state": {"qpos": qpos},
+            "reward": {"task": "easy"}, "obs": {}, "state": {}, "close": {},
+            "observation_spec": {}, "action_spec": {}},
+      bfm: {"collect": {"env": "point_mass", "output": path},
+            "train": {"data": path, "output": path},
+            "load": {"path": path},
+            "pictures": {"domain": "point_mass", "qpos": qpos, "path": path},
+            "rewards": {"domain": "point_mass", "task": "easy", "qpos": qpos}}}
+
+  def refused(call, arguments):
+    with pytest.raises(bfm.ArgumentError) as caught:
+      call(**arguments)
+    return str(caught.value)
+
+  for owner, given in needed.items():
+    found = {name: method for name, method in methods(type(owner) if owner != bfm else bfm).items()
+             if not inspect.isclass(method) and name not in OTHERS}
+    assert set(found) == set(given)
+    for name, arguments in given.items():
+      method = type(owner) if name == "__init__" else getattr(owner, name)
+      for parameter, kind in inspect.signature(method).parameters.items():
+        if kind.kind == kind.VAR_KEYWORD:
+          assert "NUL" in refused(method, arguments | {"device": NUL}), name
+          assert "NUL" in refused(method, arguments | {"device\0": "cpu"}), name
+        elif parameter == "tensors":
+          assert "a\0b" in refused(method, {"tensors": {NUL: np.zeros(1)}})
+        elif parameter not in FREE:
+          refused(method, arguments | {parameter: NUL})
+  for call in (lambda: bfm.load(Path(NUL)), lambda: bfm.load("~a\0b"), lambda: bfm.load(b"a\0b"),
+               lambda: bfm.train([path, NUL], output=path), lambda: agent.prompt(goal=Path(NUL)),
+               lambda: agent.evaluate(["x", NUL]), lambda: bfm.env.tasks(NUL)):
+    with pytest.raises(bfm.ArgumentError, match="NUL"):
+      call()
+  assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("options, words", [
+    ({"lr": 1j}, "option lr is 1j, but must be a number, a text, True or False"),
+    ({"lr": np.ones(2)}, r"option lr is \[1.0, 1.0\]"), ({"lr": None}, "option lr is None"),
+    ({"algo": b"fb"}, "option algo is b'fb'"), ({"algo": "\ud800"}, "option algo is '.ud800'"),
+    ({"z_mix": 0.5, "z-mix": 0.5}, "option z-mix is given twice")])
+def test_options_that_are_neither_numbers_nor_texts_are_named(options, words):
+  with pytest.raises(bfm.ArgumentError, match=words):
+    bfm.Agent(OBS, ACT, **options)
+
+
+def test_options_may_be_numbers_of_numpy():
+  agent = bfm.Agent(OBS, ACT, d=np.int64(8), lr=np.array([0.5]), z_mix=np.float32(0.25),
+                    device="cpu")
+  assert [agent.options[name] for name in ("d", "lr", "z-mix")] == [8, 0.5, 0.25]
+
+
+def test_a_path_that_is_no_text_is_refused():
+  with pytest.raises(bfm.ArgumentError, match="a path is '.ud8ff': "):
+    bfm.load("\ud8ff")
