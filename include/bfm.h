@@ -55,6 +55,8 @@
 ///
 /// bfm_error() is kept for each thread. The library starts threads of its own, as many as the option
 /// `threads` says; when several threads act with one agent, a call beside the first uses one thread.
+/// A program that handles signals must install its handlers with SA_ONSTACK and a sigaltstack: kernels
+/// of the library keep values below the stack pointer, which a handler on their stack would overwrite.
 /// After fork(), a child must create new handles: those of its parent have no threads there and
 /// cannot even be freed.
 
