@@ -3,7 +3,7 @@
 # make runs this script by itself.
 #   deps.sh          libraries (apt), .venv for the tests, MuJoCo and the models under .deps/
 #   deps.sh oracle   .venv-oracle: PyTorch, dm_control, gymnasium(-robotics), for comparisons
-#   deps.sh lint     clang-tidy and cppcheck
+#   deps.sh lint     clang-tidy and cppcheck; clang with its sanitizers and fuzzer
 #   deps.sh docs     .venv-docs: MkDocs, which builds the documentation site
 # Debian 12 and Ubuntu 24.04; apt needs root or sudo, the rest does not.
 set -euo pipefail
@@ -96,10 +96,15 @@ oracle() {
   fi
 }
 
+lint() {
+  apt_install clang clang-tidy cppcheck
+  apt_install "libclang-rt-$(clang -dumpversion | cut -d. -f1)-dev"
+}
+
 case ${1:-base} in
   base) base ;;
   oracle) oracle ;;
-  lint) apt_install clang-tidy cppcheck ;;
+  lint) lint ;;
   docs) apt_install python3-venv && venv .venv-docs /usr/bin/python3 "" "${docs_wheels[@]}" ;;
   *) die "there is no \"$1\"; try: deps.sh [oracle|lint|docs]" ;;
 esac
