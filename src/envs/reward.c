@@ -7,20 +7,18 @@
 
 #include <ctype.h>
 #include <math.h>
-#include <muParserDLL.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/suggest.h"
 #include "envs/quantities.h"
+#include "envs/reward_functions.h"
 
 #define MAX_SOURCES 256  // distinct vectors in one expression
 #define MAX_VALUES 8192  // numbers of these vectors
 #define MAX_DEPTH 128    // nested expressions and signs; a parenthesis counts as two
 #define MAX_TEXT 20000   // characters for muParser, after vectors and aliases are expanded
 #define MAX_NAME 128
-#define MANY 1024  // most arguments of functions that take any number
-#define PAIR 63    // most arguments of functions that take two vectors
 
 typedef struct {
   QuantitySource source;
@@ -36,275 +34,20 @@ struct Reward {
   muParserHandle_t parser;
 };
 
-// ---------------------------------- functions ----------------------------------------------------
-//
-// NaN has one rule, IEEE's and NumPy's: it passes through every function, whatever the order of the
-// arguments (but x^0 and 1^x are 1). A comparison with it is false (only != is true), && || ! take it
-// for true, and where it is a condition, the result is NaN. reward_value then counts a final value
-// that is not finite as 0.
-
-// dm_control's sigmoids: 1 at x = 0, v at x = 1
-static double gaussian(double x, double v) {
-  double scaled = x * sqrt(-2 * log(v));
-  return exp(-0.5 * scaled * scaled);
-}
-
-static double hyperbolic(double x, double v) { return 1 / cosh(x * acosh(1 / v)); }
-
-static double long_tail(double x, double v) {
-  double scaled = x * sqrt(1 / v - 1);
-  return 1 / (scaled * scaled + 1);
-}
-
-static double reciprocal(double x, double v) { return 1 / (fabs(x) * (1 / v - 1) + 1); }
-
-static double cosine(double x, double v) {
-  double scaled = x * (acos(2 * v - 1) / M_PI);
-  return fabs(scaled) < 1 ? (1 + cos(M_PI * scaled)) / 2 : 0;
-}
-
-static double linear(double x, double v) {
-  double scaled = x * (1 - v);
-  return fabs(scaled) < 1 ? 1 - scaled : 0;
-}
-
-static double quadratic(double x, double v) {
-  double scaled = x * sqrt(1 - v);
-  return fabs(scaled) < 1 ? 1 - scaled * scaled : 0;
-}
-
-static double tanh_squared(double x, double v) {
-  double t = tanh(x * atanh(sqrt(1 - v)));
-  return 1 - t * t;
-}
-
-// an error in the arguments of a tolerance, or NULL
-static const char *tolerance_flaw(double lo, double hi, double margin, double v, int zero_allowed) {
-  if (isnan(lo) || isnan(hi)) return "a bound is NaN";
-  if (isnan(margin) || isnan(v)) return "the margin or the value at the margin is NaN";
-  if (lo > hi) return "the lower bound is above the upper bound";
-  if (margin < 0) return "the margin is negative";
-  if (margin == 0) return NULL;  // a step function, which ignores v
-  if (v >= 1 || v < 0 || (v == 0 && !zero_allowed)) {
-    return zero_allowed ? "the value at the margin is not in [0, 1)"
-                        : "the value at the margin is not in (0, 1)";
-  }
-  return NULL;
-}
-
-#define VALUE_AT_MARGIN 0.1
-
-// a = x [, lo, hi [, margin [, value at margin]]]; NaN where dm_control would raise an error
-static inline double tolerance(const double *a, int n, double (*sigmoid)(double, double),
-                               int zero_allowed) {
-  double x = a[0], lo = n > 2 ? a[1] : 0, hi = n > 2 ? a[2] : 0;
-  double margin = n > 3 ? a[3] : 0, v = n > 4 ? a[4] : VALUE_AT_MARGIN;
-  if (isnan(x) || tolerance_flaw(lo, hi, margin, v, zero_allowed)) return NAN;
-
-  if (lo <= x && x <= hi) return 1;
-  if (margin == 0) return 0;
-  double margins = (x < lo ? lo - x : x - hi) / margin;
-  return isnan(margins) ? NAN : sigmoid(margins, v);  // NaN: an infinite distance and margin
-}
-
-#define TOLERANCE(sigmoid, zero_allowed)                      \
-  static double tolerance_##sigmoid(const double *a, int n) { \
-    return tolerance(a, n, sigmoid, zero_allowed);            \
-  }
-
-TOLERANCE(gaussian, 0)
-TOLERANCE(hyperbolic, 0)
-TOLERANCE(long_tail, 0)
-TOLERANCE(reciprocal, 0)
-TOLERANCE(tanh_squared, 0)
-TOLERANCE(cosine, 1)
-TOLERANCE(linear, 1)
-TOLERANCE(quadratic, 1)
-
-static double f_if(const double *a, int n) {
-  return (void)n, isnan(a[0]) ? NAN : a[0] != 0 ? a[1] : a[2];
-}
-
-static double f_not(const double *a, int n) { return (void)n, a[0] == 0; }
-
-static double f_min(const double *a, int n) {
-  double least = a[0];
-  for (int i = 1; i < n; i++) least = a[i] < least || isnan(a[i]) ? a[i] : least;
-  return least;
-}
-
-static double f_max(const double *a, int n) {
-  double most = a[0];
-  for (int i = 1; i < n; i++) most = a[i] > most || isnan(a[i]) ? a[i] : most;
-  return most;
-}
-
-static double f_clip(const double *a, int n) {
-  const double above[] = {a[0], a[1]}, within[] = {f_max(above, 2), a[2]};
-  return (void)n, f_min(within, 2);
-}
-
-static double f_sign(const double *a, int n) {
-  return (void)n, isnan(a[0]) ? NAN : (a[0] > 0) - (a[0] < 0);
-}
-
-// muParser has no floor; its abs keeps the sign of -0, its rint rounds 0.5 up, and its log2(2^29) is
-// not 29
-static double f_abs(const double *a, int n) { return (void)n, fabs(a[0]); }
-
-static double f_floor(const double *a, int n) { return (void)n, floor(a[0]); }
-
-static double f_rint(const double *a, int n) { return (void)n, rint(a[0]); }
-
-static double f_log2(const double *a, int n) { return (void)n, log2(a[0]); }
-
-static double f_mean(const double *a, int n) {
-  double sum = 0;
-  for (int i = 0; i < n; i++) sum += a[i];
-  return sum / n;
-}
-
-static double f_norm(const double *a, int n) {
-  double sum = 0;
-  for (int i = 0; i < n; i++) sum += a[i] * a[i];
-  return sqrt(sum);
-}
-
-static double f_dist(const double *a, int n) {
-  double sum = 0;
-  for (int i = 0; i < n / 2; i++) sum += (a[i] - a[n / 2 + i]) * (a[i] - a[n / 2 + i]);
-  return sqrt(sum);
-}
-
-static double f_dot(const double *a, int n) {
-  double sum = 0;
-  for (int i = 0; i < n / 2; i++) sum += a[i] * a[n / 2 + i];
-  return sum;
-}
-
-enum {
-  VECTORS = 1,         // a vector as an argument stands for all its numbers
-  PAIRS = 2,           // takes the numbers of two vectors, one after the other
-  TOLERANCE_CALL = 4,  // constant bounds are checked at compile time
-  ZERO_ALLOWED = 8,    // the value at the margin may be 0
-};
-
-typedef struct {
-  const char *name;
-  int min, max;  // number of arguments
-  int flags;
-  muMultFun_t function;  // NULL: muParser's own function
-  const char *help;
-} Function;
-
-#define TOLERANCE_ROW(name, sigmoid, zero, help) \
-  {name, 1, 5, TOLERANCE_CALL | (zero), tolerance_##sigmoid, help}
-
-static const Function functions[] = {
-    TOLERANCE_ROW("tolerance", gaussian, 0,
-                  "(x, lo, hi, margin, value): 1 in [lo, hi], falls to value (0.1) at margin"),
-    TOLERANCE_ROW("tolerance_gaussian", gaussian, 0, "the same as tolerance"),
-    TOLERANCE_ROW("tolerance_linear", linear, ZERO_ALLOWED, "a straight line to 0"),
-    TOLERANCE_ROW("tolerance_quadratic", quadratic, ZERO_ALLOWED, "a parabola to 0"),
-    TOLERANCE_ROW("tolerance_cosine", cosine, ZERO_ALLOWED, "half a cosine wave to 0"),
-    TOLERANCE_ROW("tolerance_hyperbolic", hyperbolic, 0, "1 / cosh"),
-    TOLERANCE_ROW("tolerance_long_tail", long_tail, 0, "1 / (x² + 1)"),
-    TOLERANCE_ROW("tolerance_reciprocal", reciprocal, 0, "1 / (|x| + 1)"),
-    TOLERANCE_ROW("tolerance_tanh_squared", tanh_squared, 0, "1 - tanh²"),
-    {"if", 3, 3, 0, f_if, "(condition, a, b): a where the condition is not 0, else b"},
-    {"not", 1, 1, 0, f_not, "1 where x is 0, else 0"},
-    {"clip", 3, 3, 0, f_clip, "(x, lo, hi): x kept within [lo, hi]"},
-    {"min", 1, MANY, VECTORS, f_min, "the smallest argument"},
-    {"max", 1, MANY, VECTORS, f_max, "the largest argument"},
-    {"sum", 1, MANY, VECTORS, NULL, "the sum of the arguments"},
-    {"mean", 1, MANY, VECTORS, f_mean, "the mean of the arguments"},
-    {"norm", 1, MANY, VECTORS, f_norm, "the Euclidean norm: norm(com.vx, com.vy), norm(qvel)"},
-    {"dist", 2, PAIR, VECTORS | PAIRS, f_dist, "distance: dist(left_hand, right_hand)"},
-    {"dot", 2, PAIR, VECTORS | PAIRS, f_dot, "scalar product of two vectors"},
-    {"abs", 1, 1, 0, f_abs, "absolute value"},
-    {"sign", 1, 1, 0, f_sign, "-1, 0 or 1"},
-    {"floor", 1, 1, 0, f_floor, "largest integer not above x"},
-    {"rint", 1, 1, 0, f_rint, "nearest integer; halves become the even one"},
-    {"sqrt", 1, 1, 0, NULL, "square root"},
-    {"exp", 1, 1, 0, NULL, "e to the power of x"},
-    {"log", 1, 1, 0, NULL, "natural logarithm"},
-    {"log2", 1, 1, 0, f_log2, "logarithm to base 2"},
-    {"log10", 1, 1, 0, NULL, "logarithm to base 10"},
-    {"sin", 1, 1, 0, NULL, "sine (rad)"},
-    {"cos", 1, 1, 0, NULL, "cosine"},
-    {"tan", 1, 1, 0, NULL, "tangent"},
-    {"asin", 1, 1, 0, NULL, "arc sine"},
-    {"acos", 1, 1, 0, NULL, "arc cosine"},
-    {"atan", 1, 1, 0, NULL, "arc tangent"},
-    {"atan2", 2, 2, 0, NULL, "(y, x): angle of the vector (x, y)"},
-    {"sinh", 1, 1, 0, NULL, "hyperbolic sine"},
-    {"cosh", 1, 1, 0, NULL, "hyperbolic cosine"},
-    {"tanh", 1, 1, 0, NULL, "hyperbolic tangent"},
-};
-
-static const struct {
-  const char *name;
-  double value;
-  const char *help;
-} constants[] = {{"pi", M_PI, "3.14159…, half a turn (rad)"}, {"inf", INFINITY, "infinity"}};
+// ---------------------------------- muParser -----------------------------------------------------
 
 #define COUNT(table) ((int)(sizeof(table) / sizeof *(table)))
-
-void reward_help(FILE *out) {
-  fprintf(out, "%-24s+ - * / ^  < <= > >= == !=  && || !  condition ? a : b  ( )\n", "operators");
-  for (int i = 0; i < COUNT(functions); i++) {
-    fprintf(out, "%-24s%s\n", functions[i].name, functions[i].help);
-  }
-  for (int i = 0; i < COUNT(constants); i++) {
-    fprintf(out, "%-24s%s\n", constants[i].name, constants[i].help);
-  }
-}
-
-static double add(double a, double b) { return a + b; }
-
-static double subtract(double a, double b) { return a - b; }
-
-static double multiply(double a, double b) { return a * b; }
-
-static double divide(double a, double b) { return a / b; }
-
-static double logical_and(double a, double b) { return a != 0 && b != 0; }
-
-static double logical_or(double a, double b) { return a != 0 || b != 0; }
-
-enum { ARITHMETIC, COMPARISON, LOGICAL };
-
-// Arithmetic and logic are our own operators: muParser rearranges its own, so that (x + 1) * inf
-// becomes x * inf + inf, which is NaN for a negative x, and it folds 0.5 && 1 to 0. Longer operators
-// come first, so that "<=" is not read as "<".
-static const struct {
-  const char *text;
-  int type;
-  const char *written;  // in muParser's syntax; as short, so that no expression becomes too long
-  int priority;         // of our own operators; muParser's comparisons have 4, its power 7
-  muFun2_t function;
-} operators[] = {
-    {"<=", COMPARISON, "<=", 0, NULL},    {">=", COMPARISON, ">=", 0, NULL},
-    {"==", COMPARISON, "==", 0, NULL},    {"!=", COMPARISON, "!=", 0, NULL},
-    {"&&", LOGICAL, "&", 2, logical_and}, {"||", LOGICAL, "|", 1, logical_or},
-    {"<", COMPARISON, "<", 0, NULL},      {">", COMPARISON, ">", 0, NULL},
-    {"+", ARITHMETIC, "#", 5, add},       {"-", ARITHMETIC, "~", 5, subtract},
-    {"*", ARITHMETIC, "$", 6, multiply},  {"/", ARITHMETIC, "%", 6, divide},
-};
 
 static int parser_new(muParserHandle_t *parser) {
   muParserHandle_t p = mupCreate(muBASETYPE_FLOAT);
   if (!p) return bfm_fail(BFM_NO_MEMORY, "out of memory for the parser of a reward");
-  for (int i = 0; i < COUNT(functions); i++) {
-    if (functions[i].function) mupDefineMultFun(p, functions[i].name, functions[i].function, 1);
+  for (const Function *f = reward_functions; f->name; f++) {
+    if (f->function) mupDefineMultFun(p, f->name, f->function, 1);
   }
-  for (int i = 0; i < COUNT(constants); i++) {
-    mupDefineConst(p, constants[i].name, constants[i].value);
-  }
-  for (int i = 0; i < COUNT(operators); i++) {
-    if (!operators[i].function) continue;
-    mupDefineOprt(p, operators[i].written, operators[i].function, (muInt_t)operators[i].priority,
-                  muOPRT_ASCT_LEFT, 1);
+  for (const Constant *c = reward_constants; c->name; c++) mupDefineConst(p, c->name, c->value);
+  for (const Operator *o = reward_operators; o->text; o++) {
+    if (!o->function) continue;
+    mupDefineOprt(p, o->written, o->function, (muInt_t)o->priority, muOPRT_ASCT_LEFT, 1);
   }
   *parser = p;
   return BFM_OK;
@@ -452,8 +195,8 @@ static int read_name(Compiler *c, char *name) {
 }
 
 static const Function *function_find(const char *name) {
-  for (int i = 0; i < COUNT(functions); i++) {
-    if (!strcmp(functions[i].name, name)) return &functions[i];
+  for (const Function *f = reward_functions; f->name; f++) {
+    if (!strcmp(f->name, name)) return f;
   }
   return NULL;
 }
@@ -478,7 +221,7 @@ static int fail_unknown(Compiler *c, const char *place, const char *name) {
   quantities_nearest(c->model, &nearest);
   if (!part[0]) {
     for (const Alias *a = c->aliases; a && a->name; a++) suggest_try(&nearest, a->name);
-    for (int i = 0; i < COUNT(constants); i++) suggest_try(&nearest, constants[i].name);
+    for (const Constant *k = reward_constants; k->name; k++) suggest_try(&nearest, k->name);
   }
   char best[MAX_NAME] = "", meant[2 * MAX_NAME];
   if (nearest.best) quantity_typed_name(best, sizeof best, nearest.best);
@@ -630,7 +373,7 @@ static int call(Compiler *c, const char *place, const char *name) {
   const Function *f = function_find(name);
   if (!f) {
     Suggestion nearest = {.word = name};
-    for (int i = 0; i < COUNT(functions); i++) suggest_try(&nearest, functions[i].name);
+    for (const Function *g = reward_functions; g->name; g++) suggest_try(&nearest, g->name);
     if (!nearest.best) return FAIL_AT(c, place, "there is no function '%s'", name);
     return FAIL_AT(c, place, "there is no function '%s' (did you mean '%s'?)", name, nearest.best);
   }
@@ -692,8 +435,8 @@ static int operand(Compiler *c) {
     char name[MAX_NAME];
     TRY(read_name(c, name));
     if (peek(c) == '(') return call(c, place, name);
-    for (int i = 0; i < COUNT(constants); i++) {
-      if (!strcmp(constants[i].name, name)) return emit_word(c, name);
+    for (const Constant *k = reward_constants; k->name; k++) {
+      if (!strcmp(k->name, name)) return emit_word(c, name);
     }
     const Alias *alias = alias_find(c, name);
     if (alias) return read_alias(c, place, alias);
@@ -756,21 +499,19 @@ static int binary(Compiler *c) {
   for (;;) {
     TRY(unary(c));
     peek(c);
-    int i = 0;
-    while (i < COUNT(operators) && strncmp(c->at, operators[i].text, strlen(operators[i].text))) {
-      i++;
-    }
-    if (i == COUNT(operators) || !strncmp(c->at, "**", 2)) return fail_foreign(c);
+    const Operator *o = reward_operators;
+    while (o->text && strncmp(c->at, o->text, strlen(o->text))) o++;
+    if (!o->text || !strncmp(c->at, "**", 2)) return fail_foreign(c);
 
     // a < b < c would compare c with 0 or 1
-    if (operators[i].type == COMPARISON && compared) {
+    if (o->type == COMPARISON && compared) {
       return FAIL_AT(c, c->at,
                      "two comparisons in a row: write a < b && b < c, or use parentheses");
     }
-    if (operators[i].type == COMPARISON) compared = 1;
-    if (operators[i].type == LOGICAL) compared = 0;
-    TRY(emit_word(c, operators[i].written));
-    c->at += strlen(operators[i].text);
+    if (o->type == COMPARISON) compared = 1;
+    if (o->type == LOGICAL) compared = 0;
+    TRY(emit_word(c, o->written));
+    c->at += strlen(o->text);
   }
 }
 

@@ -30,7 +30,7 @@ static double wide[OBS];
 
 static bfm_agent *make_agent(void) {
   bfm_agent *a;
-  double qpos[2 * NQ] = {0};
+  double qpos[2 * NQ] = {[NQ] = 0.5};  // states that rewards tell apart
   good(bfm_agent_new(&a, OBS, ACT, small));
   good(bfm_agent_set_data(a, N, x, x, x, NULL));
   good(bfm_agent_train(a, 1, NULL));
