@@ -198,8 +198,9 @@ const Function reward_functions[] = {
     {.name = NULL},
 };
 
-const Constant reward_constants[] = {
-    {"pi", M_PI, "3.14159…, half a turn (rad)"}, {"inf", INFINITY, "infinity"}, {.name = NULL}};
+const Constant reward_constants[] = {{"pi", M_PI, "3.14159…, half a turn (rad)"},
+                                     {"inf", INFINITY, "infinity"},
+                                     {.name = NULL}};
 
 void reward_help(FILE *out) {
   fprintf(out, "%-24s+ - * / ^  < <= > >= == !=  && || !  condition ? a : b  ( )\n", "operators");
@@ -227,11 +228,17 @@ static double logical_or(double a, double b) { return a != 0 || b != 0; }
 // becomes x * inf + inf, which is NaN for a negative x, and it folds 0.5 && 1 to 0. Longer operators
 // come first, so that "<=" is not read as "<".
 const Operator reward_operators[] = {
-    {"<=", COMPARISON, "<=", 0, NULL},    {">=", COMPARISON, ">=", 0, NULL},
-    {"==", COMPARISON, "==", 0, NULL},    {"!=", COMPARISON, "!=", 0, NULL},
-    {"&&", LOGICAL, "&", 2, logical_and}, {"||", LOGICAL, "|", 1, logical_or},
-    {"<", COMPARISON, "<", 0, NULL},      {">", COMPARISON, ">", 0, NULL},
-    {"+", ARITHMETIC, "#", 5, add},       {"-", ARITHMETIC, "~", 5, subtract},
-    {"*", ARITHMETIC, "$", 6, multiply},  {"/", ARITHMETIC, "%", 6, divide},
+    {"<=", COMPARISON, "<=", 0, NULL},
+    {">=", COMPARISON, ">=", 0, NULL},
+    {"==", COMPARISON, "==", 0, NULL},
+    {"!=", COMPARISON, "!=", 0, NULL},
+    {"&&", LOGICAL, "&", 2, logical_and},
+    {"||", LOGICAL, "|", 1, logical_or},
+    {"<", COMPARISON, "<", 0, NULL},
+    {">", COMPARISON, ">", 0, NULL},
+    {"+", ARITHMETIC, "#", 5, add},
+    {"-", ARITHMETIC, "~", 5, subtract},
+    {"*", ARITHMETIC, "$", 6, multiply},
+    {"/", ARITHMETIC, "%", 6, divide},
     {.text = NULL},
 };
