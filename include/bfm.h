@@ -107,7 +107,7 @@ typedef enum {
 } bfm_status;
 
 /// The calling thread's last error, one sentence without a final period. Empty before the first
-/// error; successful calls leave it as it is. The text is valid until the thread's next error.
+/// error. Read it right after a call that failed: a later call may change it, even one that succeeds.
 ///
 /// Threads: any.
 BFM_API const char *bfm_error(void);

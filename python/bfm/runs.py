@@ -1,5 +1,6 @@
 """bfm.collect and bfm.train: whole runs, the same as the commands `bfm collect` and `bfm train`."""
 import ctypes
+import json
 import os
 import sys
 from ctypes import POINTER, c_char_p, c_double, c_int, c_int64, c_size_t, c_void_p
@@ -85,7 +86,14 @@ def collect(env=None, *, output, resume=False, progress=None, **options):
   """
   run(lib.bfm_collect, Collection(env=encode(env, "env"), output=path_bytes(output),
                                   options=options_json(options), resume=bool(resume)), progress)
-  return Path(os.path.expanduser(output))
+  return Path(os.path.expanduser(os.fsdecode(output)))
+
+
+def seeds_of(state):
+  """The number of seeds of a training state: its safetensors header has the options."""
+  with open(state, "rb") as file:
+    header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
+  return int(json.loads(header["__metadata__"]["config"])["seeds"])
 
 
 def train(data=None, *, output, resume=False, progress=None, **options):
@@ -100,10 +108,12 @@ def train(data=None, *, output, resume=False, progress=None, **options):
   resume=True continues the run in the folder, which names its data and options itself. progress and
   stopping are as in bfm.collect.
   """
-  names = [] if data is None else [data] if isinstance(data, (str, os.PathLike)) else list(data)
+  names = [] if data is None else [data] if isinstance(data, (str, bytes, os.PathLike)) else list(data)
   files = (c_char_p * len(names))(*(path_bytes(name) for name in names))
   run(lib.bfm_train, Training(data=files, data_count=len(names), output=path_bytes(output),
                               options=options_json(options), resume=bool(resume)), progress)
-  folder = Path(os.path.expanduser(output))
-  models = sorted(folder.glob("model.*.safetensors"), key=lambda path: int(path.suffixes[0][1:]))
-  return models or folder / "model.safetensors"
+  folder = Path(os.path.expanduser(os.fsdecode(output)))
+  seeds = seeds_of(folder / "state.safetensors")
+  if seeds == 1:
+    return folder / "model.safetensors"
+  return [folder / f"model.{i}.safetensors" for i in range(seeds)]

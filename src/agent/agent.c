@@ -250,9 +250,20 @@ int64_t bfm_agent_d(const bfm_agent *a) { return a->d; }
 int64_t bfm_agent_batch(const bfm_agent *a) { return a->N; }
 int bfm_agent_members(const bfm_agent *a) { return a->M; }
 int bfm_agent_replicas(const bfm_agent *a) { return a->R; }
-const char *bfm_agent_env(const bfm_agent *a) { return a->prompt.env; }
-int64_t bfm_agent_prompt_count(const bfm_agent *a) { return a->prompt.count; }
-const float *bfm_agent_prompt_obs(const bfm_agent *a) { return a->prompt.obs; }
+const char *bfm_agent_env(const bfm_agent *a) {
+  SHARED_VOID(a);
+  return a->prompt.env;
+}
+
+int64_t bfm_agent_prompt_count(const bfm_agent *a) {
+  SHARED_VOID(a);
+  return a->prompt.count;
+}
+
+const float *bfm_agent_prompt_obs(const bfm_agent *a) {
+  SHARED_VOID(a);
+  return a->prompt.obs;
+}
 
 int64_t bfm_agent_step(const bfm_agent *a) {
   SHARED_VOID(a);
@@ -266,14 +277,17 @@ static const double *table(const double *values, int64_t has, int64_t *columns) 
 }
 
 const double *bfm_agent_prompt_qpos(const bfm_agent *a, int64_t *nq) {
+  SHARED_VOID(a);
   return table(a->prompt.qpos, a->prompt.nq, nq);
 }
 
 const double *bfm_agent_prompt_qvel(const bfm_agent *a, int64_t *nv) {
+  SHARED_VOID(a);
   return table(a->prompt.qvel, a->prompt.nv, nv);
 }
 
 const double *bfm_agent_prompt_act(const bfm_agent *a, int64_t *na) {
+  SHARED_VOID(a);
   return table(a->prompt.act, a->prompt.na, na);
 }
 

@@ -123,6 +123,9 @@ bfm_status bfm_agent_train(bfm_agent *a, int64_t steps, float *losses) {
     return bfm_fail(BFM_BAD_ARGUMENT, "no data to train on: call bfm_agent_set_data first");
   }
   if (steps < 0) return bfm_fail(BFM_BAD_ARGUMENT, "steps must be 0 or more, not %ld", (long)steps);
+  if (steps > INT64_MAX - a->step) {
+    return bfm_fail(BFM_BAD_ARGUMENT, "%ld more steps cannot be counted", (long)steps);
+  }
   int64_t pool = a->config.z_pool;
   for (int64_t end = a->step + steps; a->step < end;) {
     int64_t run = end - a->step;

@@ -218,11 +218,12 @@ static int solve_least_squares(Workspace *w, float *z) {
 int agent_check_z(const float *z, int64_t d) {
   double square = 0;
   for (int64_t i = 0; i < d; i++) square += (double)z[i] * z[i];
+  if (isnan(square)) return bfm_fail(BFM_BAD_ARGUMENT, "z is not finite: B overflows");
   if (square < 1e-36) {
     return bfm_fail(BFM_BAD_ARGUMENT, "z has the norm %.3g: it says nothing to the agent",
                     sqrt(square));
   }
-  if (!(square > 1e36)) return BFM_OK;  // NaN is reported elsewhere
+  if (square <= 1e36) return BFM_OK;
   return bfm_fail(BFM_BAD_ARGUMENT, "z has the norm %.3g, above 1e18: scale the reward down",
                   sqrt(square));
 }
@@ -284,11 +285,13 @@ bfm_status bfm_agent_prompt_reward(bfm_agent *a, int replica, int64_t rows, cons
 
 bfm_status bfm_agent_prompt_states(bfm_agent *a, int replica, int64_t rows, const float *obs,
                                    float *z) {
-  NEED("agent, z", a, z);
+  NEED("agent, obs, z", a, obs, z);
   SHARED(a);
-  if (rows < 1)
-    return bfm_fail(BFM_BAD_ARGUMENT, "a prompt needs at least one state, not %ld", (long)rows);
-  float *weight = malloc(rows * sizeof *weight);
+  if (rows < 1 || rows > INT32_MAX) {
+    return bfm_fail(BFM_BAD_ARGUMENT, "a prompt needs 1 to %d states, not %ld", INT32_MAX,
+                    (long)rows);
+  }
+  float *weight = malloc((size_t)rows * sizeof *weight);
   if (!weight) return bfm_fail(BFM_NO_MEMORY, "out of memory for %ld states", (long)rows);
   for (int64_t i = 0; i < rows; i++) weight[i] = (float)(1.0 / rows);
   int status = encode(a, replica, rows, obs, weight, 0, z);

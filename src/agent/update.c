@@ -60,6 +60,7 @@ static int task_vectors(bfm_agent *a, const float *given) {
   }
   if (given) {
     TRY(upload(a, a->z, given, a->d, "z"));
+    for (int64_t i = 0; i < a->R * a->N; i++) TRY(agent_check_z(given + i * a->d, a->d));
     a->ops->normalize_z(a->ops, &(NormalizeZ){.z = a->z, .rows = a->R * a->N, .d = a->d});
   } else {
     agent_draw_z(a);

@@ -17,7 +17,7 @@ void monitor_begin(Monitor *m, const char *stage, const char *unit, int64_t done
   m->start = seconds_now();
   m->progress = (bfm_progress){.size = sizeof m->progress, .stage = stage, .unit = unit,
                                .first = done, .done = done, .total = total};
-  call(m, m->start, NULL);
+  if (!m->stopped) call(m, m->start, NULL);
 }
 
 int monitor_update(Monitor *m, int64_t done, const char *note) {

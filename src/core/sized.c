@@ -9,7 +9,7 @@
 int sized_read(void *own, size_t known, const void *given, size_t oldest, const char *name) {
   size_t size;
   memcpy(&size, given, sizeof size);
-  if (size > MOST || (!size && !oldest)) {
+  if (size > MOST || size % sizeof(void *) || (!size && !oldest)) {
     return bfm_fail(BFM_BAD_ARGUMENT, "%s.size is %zu: set it to sizeof(%s)", name, size, name);
   }
   if (!size) size = oldest;

@@ -29,6 +29,7 @@ static int check_maker(bfm_agent *a, int replica, const cJSON *kept, const char 
 
 bfm_status bfm_agent_prompt_file(bfm_agent *a, int replica, const char *path, float *z) {
   NEED("agent, path, z", a, path, z);
+  SHARED(a);
   cJSON *kept;
   int found = 0;
   TRY(agent_check_replica(a, replica));

@@ -351,7 +351,8 @@ static int join_within(EvalThread *w, double seconds) {
 
 // the run's callback is called meanwhile, so that it can stop the evaluation
 static void join(EvalThread *w) {
-  Monitor *run = w->plan.monitor, monitor = {.call = run->call, .context = run->context};
+  Monitor *run = w->plan.monitor;
+  Monitor monitor = {.call = run->call, .context = run->context, .stopped = run->stopped};
   if (join_within(w, POLL_SECONDS)) return;
   monitor_begin(&monitor, "evaluate", "steps", atomic_load(&w->done), atomic_load(&w->total));
   do {

@@ -46,7 +46,7 @@ NUMBERS = np.array([[0.5, -1, 2, 0.25], [1, 0, -3, 4]])
     NUMBERS.astype("f4"), NUMBERS.astype(">f4"), NUMBERS.astype(">f8"), NUMBERS.astype("<f2"),
     NUMBERS.astype(">f2"), NUMBERS.astype(np.longdouble), np.asfortranarray(NUMBERS),
     NUMBERS[::-1][::-1], np.repeat(NUMBERS, 2, 1)[:, ::2], NUMBERS.astype(object), Table(NUMBERS),
-    np.ma.masked_array(NUMBERS), [np.ma.masked_array(row) for row in NUMBERS]], ids=str)
+    np.ma.masked_array(NUMBERS), [np.ma.masked_array(row) for row in NUMBERS]], ids=lambda values: type(values).__name__)
 def test_numbers_of_any_layout_are_converted(agent, values):
   z = np.ones(D)
   expected = agent.act(NUMBERS.astype(np.float32), z)
@@ -58,7 +58,7 @@ def test_numbers_of_any_layout_are_converted(agent, values):
 
 @pytest.mark.parametrize("values", [
     np.array([[True, False, True, True]]), np.array([[1, 0, 1, 1]], np.uint8),
-    np.array([[1, 0, 1, 1]], ">i8"), [[True, 0.0, 1, np.float16(1)]]], ids=str)
+    np.array([[1, 0, 1, 1]], ">i8"), [[True, 0.0, 1, np.float16(1)]]], ids=lambda values: type(values).__name__)
 def test_integers_and_truth_values_are_numbers(agent, values):
   z = np.ones(D)
   assert np.array_equal(agent.act(values, z), agent.act([[1.0, 0, 1, 1]], z))

@@ -186,3 +186,15 @@ def test_a_nul_character_cuts_no_text(tmp_path):
     with pytest.raises(bfm.ArgumentError, match="NUL"):
       call()
   assert not list(tmp_path.iterdir())
+
+
+def test_the_models_returned_are_those_of_the_run(data, tmp_path):
+  """Files that lie in the folder already are not taken for models of the run."""
+  folder = tmp_path / "run"
+  folder.mkdir()
+  for name in ("model.0.safetensors", "model.7.safetensors", "model.mine.safetensors"):
+    (folder / name).write_text("")
+  assert bfm.train(data, output=folder, steps=2, **TINY) == folder / "model.safetensors"
+  output = os.fsencode(tmp_path / "two")
+  assert bfm.train(os.fsencode(data), output=output, steps=2, seeds=2, **TINY) == [
+      tmp_path / "two" / f"model.{seed}.safetensors" for seed in range(2)]

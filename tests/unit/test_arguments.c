@@ -143,6 +143,26 @@ static void test_refused_prompt_states_leave_the_old_ones(void **state) {
   bfm_agent_free(a);
 }
 
+static void test_numbers_beyond_what_can_be_counted_are_refused(void **state) {
+  (void)state;
+  bfm_agent *a = make_agent();
+  refused(bfm_agent_prompt_states(a, 0, 1ll << 62, NULL, z), "obs is missing");
+  refused(bfm_agent_prompt_states(a, 0, 1ll << 62, x, z), "4611686018427387904");
+  refused(bfm_agent_train(a, INT64_MAX, NULL), "9223372036854775807");
+  const bfm_prompt cut = {.size = 12, .reward = "torso.z"};
+  refused(bfm_agent_prompt(a, 0, &cut, z, NULL, 0), "bfm_prompt.size is 12");
+  bfm_agent_free(a);
+}
+
+static void test_an_update_refuses_a_z_that_says_nothing(void **state) {
+  (void)state;
+  bfm_agent *a = make_agent();
+  static float zero[N * D];
+  const bfm_batch batch = {.size = sizeof batch, .obs = x, .act = x, .next_obs = x, .z = zero};
+  refused(bfm_agent_update(a, &batch, NULL), "norm 0");
+  bfm_agent_free(a);
+}
+
 static void test_explorers_name_what_is_missing(void **state) {
   (void)state;
   bfm_explorer *e;
@@ -202,6 +222,8 @@ static void test_environments_name_what_is_missing(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_numbers_beyond_what_can_be_counted_are_refused),
+      cmocka_unit_test(test_an_update_refuses_a_z_that_says_nothing),
       cmocka_unit_test(test_agents_name_what_is_missing),
       cmocka_unit_test(test_prompts_name_what_is_missing),
       cmocka_unit_test(test_set_prompt_accepts_the_agents_own_env_string),
