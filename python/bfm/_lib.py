@@ -20,6 +20,8 @@ BAD_ARGUMENT = 2  # bfm_status of a value the caller gave
 class Error(Exception):
   """A failed call. The message is one sentence, `status` the bfm_status of include/bfm.h."""
 
+  __module__ = "bfm"  # in tracebacks
+
   def __init__(self, message, status=None):
     super().__init__(message)
     self.status = status
@@ -27,6 +29,8 @@ class Error(Exception):
 
 class ArgumentError(Error, ValueError):
   """A wrong argument: a shape, an option, a NaN, an expression."""
+
+  __module__ = "bfm"
 
   def __init__(self, message, status=BAD_ARGUMENT):
     super().__init__(message, status)
