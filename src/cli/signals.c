@@ -51,8 +51,8 @@ static void set(const Meaning *meanings, int count) {
                                .sa_flags = meanings[i].flags | SA_ONSTACK},
                      old;
     sigaction(meanings[i].number, &action, &old);
-    // nohup starts a program with SIGHUP ignored, and a shell its background jobs with SIGINT ignored
-    if (old.sa_handler == SIG_IGN) sigaction(meanings[i].number, &old, NULL);
+    // nohup starts a program with SIGHUP ignored: leave it so
+    if (meanings[i].number == SIGHUP && old.sa_handler == SIG_IGN) sigaction(SIGHUP, &old, NULL);
   }
 }
 

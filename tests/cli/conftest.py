@@ -1,11 +1,17 @@
 """The program under test ($BFM, or the checkout's build), and small datasets and models."""
 import os
+import signal
 import subprocess
 from pathlib import Path
 
 import h5py
 import numpy as np
 import pytest
+
+# nohup and background jobs start pytest with these signals ignored, and the program would inherit it
+for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
+  if signal.getsignal(number) is signal.SIG_IGN:
+    signal.signal(number, signal.SIG_DFL)
 
 ROOT = Path(__file__).resolve().parents[2]
 BFM = os.environ.get("BFM", str(ROOT / "build" / "bfm"))

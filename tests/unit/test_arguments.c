@@ -146,8 +146,8 @@ static void test_refused_prompt_states_leave_the_old_ones(void **state) {
 static void test_numbers_beyond_what_can_be_counted_are_refused(void **state) {
   (void)state;
   bfm_agent *a = make_agent();
-  refused(bfm_agent_prompt_states(a, 0, 1ll << 62, NULL, z), "obs is missing");
-  refused(bfm_agent_prompt_states(a, 0, 1ll << 62, x, z), "4611686018427387904");
+  refused(bfm_agent_prompt_states(a, 0, 1LL << 62, NULL, z), "obs is missing");
+  refused(bfm_agent_prompt_states(a, 0, 1LL << 62, x, z), "4611686018427387904");
   refused(bfm_agent_train(a, INT64_MAX, NULL), "9223372036854775807");
   const bfm_prompt cut = {.size = 12, .reward = "torso.z"};
   refused(bfm_agent_prompt(a, 0, &cut, z, NULL, 0), "bfm_prompt.size is 12");
