@@ -221,7 +221,7 @@ def test_models_of_other_domains_or_without_prompt_states(model, tmp_path):
   assert "walker" in refused("prompt", path, "--reward", "1")
   state = model.parent / "state.safetensors"
   assert "it is a training state" in refused("prompt", state, "--reward", "1")
-  assert "Is a directory" in refused("prompt", model, "--z", tmp_path)
+  assert "is a folder, not a file" in refused("prompt", model, "--z", tmp_path)
   bare = {name: x for name, x in tensors.items() if not name.startswith("prompt.")}
   save_file(bare, path, metadata=metadata)
   assert run("info", path).returncode == 0
