@@ -17,6 +17,7 @@
 #include "core/files.h"
 #include "data/dataset.h"
 #include "data/episode_index.h"
+#include "data/hdf5.h"
 #include "data/safetensors.h"
 
 // ---------------------------------- ranges -------------------------------------------------------
@@ -82,6 +83,22 @@ static int episodes_info(const Dataset *data, cJSON *info, cJSON *ranges) {
   return BFM_OK;
 }
 
+// who acted, and the updates of a learner per transition
+static int collector_info(hid_t file, void *context) {
+  cJSON *info = context;
+  char collector[64], text[4096];
+  hdf5_attribute(file, "collector", collector, sizeof collector);
+  hdf5_attribute(file, "options", text, sizeof text);
+  if (*collector) cJSON_AddStringToObject(info, "collector", collector);
+  cJSON *options = cJSON_Parse(text);
+  const cJSON *updates = cJSON_GetObjectItem(options, "updates");
+  if (cJSON_IsNumber(updates) && updates->valuedouble > 0) {
+    cJSON_AddNumberToObject(info, "updates", updates->valuedouble);
+  }
+  cJSON_Delete(options);
+  return BFM_OK;
+}
+
 // a file that is being collected has no rows before the first flush: it is sound, but has no ranges
 static int dataset_info(const char *path, cJSON *info) {
   Dataset data;
@@ -98,6 +115,7 @@ static int dataset_info(const char *path, cJSON *info) {
   }
   cJSON_AddStringToObject(info, "kind", "dataset");
   if (*data.env) cJSON_AddStringToObject(info, "env", data.env);
+  hdf5_use(path, collector_info, info);  // files of other programs do not say
   if (data.incomplete) cJSON_AddFalseToObject(info, "complete");
   cJSON_AddNumberToObject(info, "transitions", (double)data.count);
   int status = BFM_OK;

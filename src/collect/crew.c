@@ -22,7 +22,7 @@
 
 const CrewKind crew_kinds[] = {
     {.name = "random"},
-    {.name = "rnd", .learners = 1, .algo = EXPLORER_RND, .updates = 0.05},
+    {.name = "rnd", .learners = 1, .algo = EXPLORER_RND, .updates = 0.05, .updates_on_gpu = 0.5},
     {.name = "mood", .learners = 1, .algo = EXPLORER_TD3, .updates = 0.31, .every_task = 1},
     {.name = "td3", .learners = 1, .algo = EXPLORER_TD3, .updates = 0.31},
     {.name = "policy", .policies = 1},
@@ -161,7 +161,6 @@ int crew_choose(Crew *c, const char *env_name, CollectOptions *options, int envs
                     options->envs, c->agents, c->kind->name);
   }
   c->envs = (int)options->envs / c->agents;
-  if (options->updates == 0) options->updates = c->kind->updates;
   if (c->kind->learners && c->kind->levels && isinf(options->until)) {
     options->until = d4rl_return(env_name, 0);
   }
@@ -295,6 +294,15 @@ static int open_learners(Crew *c, const char *state) {
   return status ? status : check_sizes(c, state);
 }
 
+// the default depends on the device; the file records the number, so that a resume keeps it
+static void choose_updates(Crew *c) {
+  const CrewKind *kind = c->kind;
+  int on_gpu = kind->updates_on_gpu > 0 && !device_is_cpu(c->learner->ops);
+  if (c->options->updates == 0) {
+    c->options->updates = on_gpu ? kind->updates_on_gpu : kind->updates;
+  }
+}
+
 // learners open their device; without learners, check that a device named by the user exists
 static int check_device(const char *device) {
   Ops *ops;
@@ -316,7 +324,10 @@ int crew_open(Crew *c, const bfm_env *env, const char *state) {
     return bfm_fail(BFM_NO_MEMORY, "out of memory for %d environments", c->sizes.count);
   }
   set_range(c, env);
-  return c->kind->learners ? open_learners(c, state) : check_device(c->options->learner.device);
+  if (!c->kind->learners) return check_device(c->options->learner.device);
+  TRY(open_learners(c, state));
+  choose_updates(c);
+  return BFM_OK;
 }
 
 void crew_close(Crew *c) {

@@ -12,12 +12,13 @@
 // a row for each value of --with
 typedef struct {
   const char *name;
-  int levels;         // levels of D4RL that its agents are trained to; 0: not D4RL's
-  double updates;     // default of --updates
-  int learners;       // the agents learn …
-  int policies;       // … or are read from files; else their actions are random
-  int every_task;     // an agent for each task of the datasets; else one
-  ExplorerAlgo algo;  // of learners
+  int levels;             // levels of D4RL that its agents are trained to; 0: not D4RL's
+  double updates;         // default of --updates
+  double updates_on_gpu;  // the same on a GPU; 0: as on a CPU
+  int learners;           // the agents learn …
+  int policies;           // … or are read from files; else their actions are random
+  int every_task;         // an agent for each task of the datasets; else one
+  ExplorerAlgo algo;      // of learners
 } CrewKind;
 
 extern const CrewKind crew_kinds[];
@@ -25,7 +26,7 @@ extern const CrewKind crew_kinds[];
 typedef struct {
   const CrewKind *kind;
   const char *env_name;
-  const CollectOptions *options;
+  CollectOptions *options;
   int agents, envs;                          // T, E
   char tasks[CREW_MAX][OPTION_TEXT_SIZE];    // whose rewards the agents get; empty: none
   char sources[CREW_MAX][OPTION_TEXT_SIZE];  // the agents' names in the file

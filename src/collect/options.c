@@ -22,7 +22,9 @@ static const Option own_options[] = {
     {"model", OPTION_TEXT, AT(model), "", 0, 0, NULL,
      "policies that act with --with policy: a.safetensors,b.safetensors"},
     {"updates", OPTION_REAL, AT(updates), "0", 0, 1000, NULL,
-     "updates of a learner for each step of one of its environments; 0: 0.31, rnd 0.05"},
+     "updates of a learner for each step of one of its environments; 0: 0.31, rnd 0.5 on a GPU "
+     "(the "
+     "field's one update for two transitions) and 0.05 on a CPU"},
     {"until", OPTION_REAL, AT(until), "inf", 0, 0, NULL,
      "stop when every learner's return reaches this value"},
     {"eval-every", OPTION_INT, AT(eval_every), "0", 0, 1e12, NULL,
