@@ -64,12 +64,12 @@ def test_rnd_collects_without_rewards(tmp_path):
   assert json.loads(notes["options"])["updates"] == 0.05  # of a CPU
   described = info(tmp_path / "data.h5")
   assert described["collector"] == "rnd" and described["updates"] == 0.05
-  run("collect", "--resume", "--steps", 1600, "--device", "cpu", "-o", tmp_path / "data.h5")
-  assert info(tmp_path / "data.h5")["updates"] == 0.05
   assert (tables["task"] == -1).all() and len(tables["step"]) == 1500
   lines = log(tmp_path / "data.log.jsonl")
   assert [line["transitions"] for line in lines] == [500, 1000, 1500]
   assert all("bonus" in line["losses"] and "returns" not in line for line in lines)
+  run("collect", "--resume", "--steps", 1600, "--device", "cpu", "-o", tmp_path / "data.h5")
+  assert info(tmp_path / "data.h5")["updates"] == 0.05
 
 
 def test_a_saved_policy_collects(tmp_path):
