@@ -7,19 +7,21 @@
 
 #include "agent/config.h"
 
-#define WEIGHTED "fb-aw fb-aware lap-aw"
-#define UNWEIGHTED "fb fb-are lap"
+// Actors are compared with the same architecture and the same weights of losses, as in the paper
+#define FORWARD_BACKWARD "fb fb-aw fb-are fb-aware"
+#define LAPLACIAN "lap lap-aw"
+#define STABLE "ortho=100 f-norm=on lr=1e-4 beta=10 clip=4.6"
 
 // options as name=value, separated by spaces
 static const struct {
   const char *kind, *algos, *options;
 } recipes[] = {
-    {"rnd", UNWEIGHTED, "ortho=1 lr=1e-4"},
-    {"rnd", WEIGHTED, "ortho=100 f-norm=on lr=1e-4 beta=10 clip=4.6"},
-    {"mood", UNWEIGHTED, "ortho=1 lr=1e-4"},
-    {"mood", WEIGHTED, "ortho=100 f-norm=on lr=1e-4 beta=10 clip=4.6"},
-    {"d4rl", UNWEIGHTED, "ortho=1 lr=1e-4"},
-    {"d4rl", WEIGHTED, "ortho=100 f-norm=on lr=1e-4 beta=10 clip=4.6"},
+    {"rnd", FORWARD_BACKWARD, STABLE},
+    {"rnd", LAPLACIAN, STABLE},
+    {"mood", FORWARD_BACKWARD, STABLE},
+    {"mood", LAPLACIAN, STABLE},
+    {"d4rl", FORWARD_BACKWARD, STABLE},
+    {"d4rl", LAPLACIAN, STABLE},
 };
 #define RECIPE_COUNT (sizeof recipes / sizeof *recipes)
 
