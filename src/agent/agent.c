@@ -26,7 +26,8 @@ static void define_networks(bfm_agent *a) {
   f->name = a->laplacian ? "psi" : "F";
   f->branch[0] = "sa", f->branch[1] = "sz";
   f->in[0] = a->obs_dim + a->act_dim, f->in[1] = a->obs_dim + a->d;
-  f->hidden = c->hidden, f->feat = c->feat, f->layers = 3, f->out = a->d, f->norm = c->f_norm;
+  f->hidden = c->hidden, f->feat = c->feat, f->out = a->d, f->norm = c->f_norm;
+  f->layers = shared ? 1 : 3;  // shared: the branches are one network, with shallow heads
   f->body = shared ? 1 : a->M, f->heads = a->M, f->has_target = 1;
 
   *b = common;

@@ -37,7 +37,9 @@ const Option agent_options[] = {
     {"target", OPTION_CHOICE, AT(target), "mean", 0, 0, "mean|min",
      "targets take the mean or the minimum over the members of F"},
     {"ensemble", OPTION_CHOICE, AT(ensemble), "parallel", 0, 0, "parallel|shared",
-     "members of F are separate networks, or heads of one"},
+     "members of F are separate networks, or shallow heads on shared branches: one hidden layer "
+     "and "
+     "the output each"},
     {"members", OPTION_INT, AT(members), "2", 1, 8, NULL, "members M of F"},
     {"b-norm", OPTION_BOOL, AT(b_norm), "on", 0, 0, NULL,
      "scale each block of B to norm sqrt(d_k)"},

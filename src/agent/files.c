@@ -294,6 +294,15 @@ static int check_kept(const Config *own, const Config *config, const char *const
   return BFM_OK;
 }
 
+// In version 0.1, members with a shared ensemble had one trunk of three layers in common.
+static int check_ensemble(const SafeTensors *file, const Config *own) {
+  const char *last = algo_is_laplacian(own->algo) ? "psi.trunk.3.weight" : "F.trunk.3.weight";
+  if (own->ensemble != ENSEMBLE_SHARED || !safetensors_find(file, last)) return BFM_OK;
+  return bfm_fail(BFM_BAD_FILE,
+                  "its members share all layers but the last, which ensemble = shared meant in "
+                  "version 0.1; now they share only the branches: train it again");
+}
+
 // precision_given: the caller chose the precision; otherwise it is that of the training
 static int load_as(bfm_agent **out, const SafeTensors *file, int kind, const Config *config,
                    int precision_given) {
@@ -327,6 +336,7 @@ static int load(bfm_agent **out, const SafeTensors *file, const char *options) {
   TRY(checkpoint_config(file, agent_options, &own, NULL));
   TRY(checkpoint_config(file, agent_options, &config, options));
   if (config_complete(&own)) return BFM_BAD_FILE;
+  TRY(check_ensemble(file, &own));
   // one z per transition stays one per transition when the batch changes
   if (own.z_groups == own.batch && config.z_groups == own.batch) config.z_groups = config.batch;
   TRY(config_complete(&config));

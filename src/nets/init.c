@@ -75,7 +75,7 @@ static int64_t scratch_size(const Linear *l) {
 }
 
 static void unit_gains(const Net *net, const LayerNorm *norm, float *values) {
-  int64_t count = net->replicas * net->body * norm->width;
+  int64_t count = (int64_t)net->replicas * norm->members * norm->width;
   for (int64_t i = 0; i < count; i++) values[norm->gain + i] = 1;
 }
 

@@ -5,20 +5,21 @@
 
 // ------------------------------- layout ----------------------------------------------------------
 
-// reserves the parameters of a layer: weight [out, in] stored as [rows, ld], bias [out] as [rows]
+// Reserves the parameters of a layer: weight [out, in] stored as [rows, ld], bias [out] as [rows].
+// share: members that read the same input
 static void place(const Net *net, Linear *l, int64_t in, int64_t ld, int64_t out, int64_t rows,
-                  int members, int64_t *at) {
-  *l = (Linear){.in = in, .out = out, .ld = ld, .rows = rows, .members = members};
+                  int members, int share, int64_t *at) {
+  *l = (Linear){.in = in, .out = out, .ld = ld, .rows = rows, .members = members, .share = share};
   l->weight = *at;
   *at += (int64_t)net->replicas * members * rows * ld;
   l->bias = *at;
   *at += (int64_t)net->replicas * members * rows;
 }
 
-static void place_norm(const Net *net, LayerNorm *norm, int64_t width, int64_t *at) {
-  *norm =
-      (LayerNorm){.width = width, .gain = *at, .shift = *at + net->replicas * net->body * width};
-  *at = norm->shift + net->replicas * net->body * width;
+static void place_norm(const Net *net, LayerNorm *norm, int64_t width, int members, int64_t *at) {
+  int64_t count = (int64_t)net->replicas * members * width;
+  *norm = (LayerNorm){.width = width, .members = members, .gain = *at, .shift = *at + count};
+  *at = norm->shift + count;
 }
 
 // width of the input of layer i of the trunk
@@ -26,23 +27,25 @@ static int64_t trunk_width(const Net *net, int i) {
   return i ? net->hidden : net_branches(net) * net->feat;
 }
 
+// members of that input: the branches' or the trunk's
+static int trunk_members(const Net *net, int i) { return i ? net->heads : net->body; }
+
 void net_layout(Net *net) {
   int64_t at = 0, hidden = net->hidden, feat = net->feat;
   for (int b = 0; b < net_branches(net); b++) {
-    place(net, &net->branch_in[b], net->in[b], net_padded(net->in[b]), hidden, hidden, net->body,
+    place(net, &net->branch_in[b], net->in[b], net_padded(net->in[b]), hidden, hidden, net->body, 1,
           &at);
-    place_norm(net, &net->branch_norm[b], net->plain ? 0 : hidden, &at);
-    place(net, &net->branch_out[b], hidden, hidden, feat, feat, net->body, &at);
+    place_norm(net, &net->branch_norm[b], net->plain ? 0 : hidden, net->body, &at);
+    place(net, &net->branch_out[b], hidden, hidden, feat, feat, net->body, 1, &at);
   }
-  place_norm(net, &net->trunk_norm[0], net->feat_norm ? feat : 0, &at);
-  for (int i = 0; i < net->layers; i++) {
-    int64_t width = trunk_width(net, i);
-    place(net, &net->trunk[i], width, width, hidden, hidden, net->body, &at);
-    place_norm(net, &net->trunk_norm[i + 1], net->norm ? hidden : 0, &at);
+  place_norm(net, &net->trunk_norm[0], net->feat_norm ? feat : 0, net->body, &at);
+  for (int i = 0; i <= net->layers; i++) {
+    int last = i == net->layers;
+    int64_t width = trunk_width(net, i), out = last ? net->out : hidden;
+    place(net, &net->trunk[i], width, width, out, last ? net_padded(out) : out, net->heads,
+          net->heads / trunk_members(net, i), &at);
+    if (!last) place_norm(net, &net->trunk_norm[i + 1], net->norm ? hidden : 0, net->heads, &at);
   }
-  int64_t width = trunk_width(net, net->layers);
-  place(net, &net->trunk[net->layers], width, width, net->out, net_padded(net->out), net->heads,
-        &at);
   net->count = at;
 }
 
@@ -62,19 +65,20 @@ void tape_layout(Tape *tape, const Net *net, Type type, TapeKind kind, int repli
   }
   for (int i = 0; i <= net->layers; i++) {
     int own = kind == TAPE_TRAIN && net->trunk_norm[i].width;
-    tape->x[i] = arena_take(arena, body * trunk_width(net, i) * size);
-    tape->x_pre[i] = own ? arena_take(arena, body * trunk_width(net, i) * size) : tape->x[i];
-    if (net->trunk_norm[i].width) tape->x_stats[i] = floats(arena, body * net->blocks * 2);
+    int64_t groups = i ? heads : body, count = groups * trunk_width(net, i);
+    tape->x[i] = arena_take(arena, count * size);
+    tape->x_pre[i] = own ? arena_take(arena, count * size) : tape->x[i];
+    if (net->trunk_norm[i].width) tape->x_stats[i] = floats(arena, groups * net->blocks * 2);
   }
   tape->out = floats(arena, heads * tape->ld_out);
   if (kind == TAPE_INFER) return;
 
   tape->dout = arena_take(arena, heads * ld_dout * size);
   for (int i = 0; i <= net->layers; i++) {
-    tape->dx[i] = arena_take(arena, body * trunk_width(net, i) * size);
+    tape->dx[i] = arena_take(arena, (i ? heads : body) * trunk_width(net, i) * size);
   }
   int64_t wide = net->hidden > net->feat ? net->hidden : net->feat;
-  int64_t scratch = norm_scratch(replicas * net->body, rows, wide);
+  int64_t scratch = norm_scratch(replicas * net->heads, rows, wide);
   for (int b = 0; b < net_branches(net); b++) {
     tape->dact[b] = arena_take(arena, body * net->hidden * size);
     tape->scratch[b] = floats(arena, scratch);
@@ -131,12 +135,12 @@ typedef struct {
 
 static void linear_forward(const Run *run, const Linear *l, Forward f) {
   Type type = run->ops->type;
-  int64_t g0 = first_group(run, l), share = l->members / run->net->body;
+  int64_t g0 = first_group(run, l);
   run->ops->gemm(run->ops,
                  &(Gemm){.m = f.rows, .n = f.to - f.from, .k = f.inputs, .transpose_b = 1,
                          .type = type, .type_c = f.type_y, .epilogue = f.epilogue,
                          .a = plus(f.x, at_row(run, f.ldx), type), .lda = f.ldx,
-                         .stride_a = run->tape->rows * f.ldx, .share_a = share,
+                         .stride_a = run->tape->rows * f.ldx, .share_a = l->share,
                          .b = plus(run->params.work, l->weight + (g0 * l->rows + f.from) * l->ld,
                                    type),
                          .ldb = l->ld, .stride_b = l->rows * l->ld,
@@ -164,8 +168,7 @@ static void weight_grad(const Run *run, const Linear *l, const void *dy, int64_t
                                    .a = plus(dy, at_row(run, ldy) + y0, type), .lda = ldy,
                                    .stride_a = run->tape->rows * ldy,
                                    .b = plus(x, at_row(run, ldx), type), .ldb = ldx,
-                                   .stride_b = run->tape->rows * ldx,
-                                   .share_b = l->members / run->net->body,
+                                   .stride_b = run->tape->rows * ldx, .share_b = l->share,
                                    .c = grad_at(run, l->weight + g0 * l->rows * l->ld),
                                    .ldc = l->ld, .stride_c = l->rows * l->ld, .batch = groups});
 }
@@ -187,7 +190,7 @@ static void linear_back(const Run *run, const Linear *l, const void *dy, int64_t
                          .b = plus(run->params.work, l->weight + g0 * l->rows * l->ld, type),
                          .ldb = l->ld, .stride_b = l->rows * l->ld,
                          .c = (void *)plus(dx, at_row(run, ldx), type), .ldc = ldx,
-                         .stride_c = run->tape->rows * ldx, .share_c = l->members / run->net->body,
+                         .stride_c = run->tape->rows * ldx, .share_c = l->share,
                          .relu = relu ? plus(relu, at_row(run, ldx), type) : NULL,
                          .sums = {sums ? sums[0] : NULL, sums ? sums[1] : NULL},
                          .batch = (int64_t)run->tape->replicas * l->members});
@@ -198,12 +201,12 @@ static void norm_forward(const Run *run, const LayerNorm *norm, Activation f, vo
                          const void *x, float *stats, int64_t rows, int64_t K, int64_t first,
                          int64_t end) {
   Ops *ops = run->ops;
-  int64_t g0 = (int64_t)run->pass.replica * run->net->body, at = at_row(run, norm->width);
+  int64_t g0 = (int64_t)run->pass.replica * norm->members, at = at_row(run, norm->width);
   ops->norm(ops, &(Norm){.activation = f, .y = (void *)plus(y, at, ops->type),
                          .x = plus(x, at, ops->type), .stats = stats + run->pass.row0 * K * 2,
                          .gain = run->params.value + norm->gain + g0 * norm->width,
                          .bias = run->params.value + norm->shift + g0 * norm->width,
-                         .groups = (int64_t)run->tape->replicas * run->net->body, .rows = rows,
+                         .groups = (int64_t)run->tape->replicas * norm->members, .rows = rows,
                          .row_stride = run->tape->rows, .width = norm->width, .blocks = K,
                          .first_block = first, .end_block = end});
 }
@@ -213,7 +216,7 @@ static void norm_backward(const Run *run, const LayerNorm *norm, Activation f, v
                           const void *x, const float *stats, void *sums, float *scratch,
                           int64_t K) {
   Ops *ops = run->ops;
-  int64_t g0 = (int64_t)run->pass.replica * run->net->body, at = at_row(run, norm->width);
+  int64_t g0 = (int64_t)run->pass.replica * norm->members, at = at_row(run, norm->width);
   void *dx = (void *)plus(dy, at, ops->type);
   ops->norm_grad(ops, &(NormGrad){.activation = f, .dx = dx, .dy = dx, .x = plus(x, at, ops->type),
                                   .stats = stats + run->pass.row0 * K * 2,
@@ -222,7 +225,7 @@ static void norm_backward(const Run *run, const LayerNorm *norm, Activation f, v
                                   .dgain = grad_at(run, norm->gain + g0 * norm->width),
                                   .dbias = grad_at(run, norm->shift + g0 * norm->width),
                                   .sums = sums, .scratch = scratch,
-                                  .groups = (int64_t)run->tape->replicas * run->net->body,
+                                  .groups = (int64_t)run->tape->replicas * norm->members,
                                   .rows = run->pass.rows, .row_stride = run->tape->rows,
                                   .width = norm->width, .blocks = K});
 }

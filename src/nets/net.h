@@ -9,7 +9,8 @@
 // `norm` puts a layer norm before each relu of the trunk. Without input 1, the trunk sees only
 // branch 0; then `feat_norm` puts a layer norm before the branch's last relu, and with no layers
 // the output layer follows directly. `plain` replaces layer norm and tanh of the branches by a relu.
-// The leading axes of every tensor are replicas and members. Backward is written by hand.
+// The leading axes of every tensor are replicas and members. With `body` 1 and several `heads`, all
+// members share the branches, and each has a trunk of its own. Backward is written by hand.
 //
 // Padding: tensor cores need rows that are multiples of 16 bytes, so inputs and the units of the
 // last layer are padded with zeros to a multiple of NET_PAD. Because inputs and gradients are zero
@@ -40,11 +41,13 @@ typedef struct {
   int64_t in, out;
   int64_t ld, rows;  // the weight is stored as [rows, ld], the bias as [rows], with zero padding
   int members;       // of each replica
+  int share;         // consecutive members that read the same input
   int64_t weight, bias;  // offsets in the network's parameters, in floats
 } Linear;
 
 typedef struct {
   int64_t width;  // 0: no layer norm
+  int members;
   int64_t gain, shift;
 } LayerNorm;
 
@@ -56,7 +59,7 @@ typedef struct {
   int64_t hidden, feat, out;
   int layers;
   int replicas;
-  int body, heads;  // members of all layers but the last, and of the last
+  int body, heads;  // members of the branches, and of the trunk: a multiple
   int64_t blocks;   // K
   int norm, feat_norm, plain;
   int pad_out;       // rows of the output are padded too
@@ -116,7 +119,9 @@ typedef struct {
   void *in[2];
   void *pre[2], *act[2];  // before and after layer norm and tanh
   float *stats[2];
-  void *x[NET_MAX_LAYERS + 1];      // input of each layer of the trunk; x[0]: the branches' outputs
+  // input of each layer of the trunk, [replicas·heads, rows, ·]; x[0] are the branches' outputs,
+  // [replicas·body, rows, ·]
+  void *x[NET_MAX_LAYERS + 1];
   void *x_pre[NET_MAX_LAYERS + 1];  // the same before its layer norm; x itself if there is none
   float *x_stats[NET_MAX_LAYERS + 1];
   float *out;  // [replicas·heads, rows, ld_out]

@@ -28,12 +28,12 @@ static void add_linear(NetTensor *t, int *n, const char *net, const char *part, 
              (Padding){1, l->out, l->rows, l->rows});
 }
 
-static void add_norm(NetTensor *t, int *n, const char *net, const char *part, int members,
+static void add_norm(NetTensor *t, int *n, const char *net, const char *part,
                      const LayerNorm *norm) {
   Padding none = {1, norm->width, norm->width, norm->width};
   if (!norm->width) return;
-  add_tensor(t, n, net, part, "weight", members, 1, norm->gain, none);
-  add_tensor(t, n, net, part, "bias", members, 1, norm->shift, none);
+  add_tensor(t, n, net, part, "weight", norm->members, 1, norm->gain, none);
+  add_tensor(t, n, net, part, "bias", norm->members, 1, norm->shift, none);
 }
 
 int net_tensors(const Net *net, const char *name, NetTensor *t) {
@@ -43,18 +43,18 @@ int net_tensors(const Net *net, const char *name, NetTensor *t) {
     snprintf(part, sizeof part, "%s.in", net->branch[b]);
     add_linear(t, &n, name, part, &net->branch_in[b]);
     snprintf(part, sizeof part, "%s.norm", net->branch[b]);
-    add_norm(t, &n, name, part, net->body, &net->branch_norm[b]);
+    add_norm(t, &n, name, part, &net->branch_norm[b]);
     snprintf(part, sizeof part, "%s.out", net->branch[b]);
     add_linear(t, &n, name, part, &net->branch_out[b]);
   }
   snprintf(part, sizeof part, "%s.out.norm", net->branch[0]);
-  add_norm(t, &n, name, part, net->body, &net->trunk_norm[0]);
+  add_norm(t, &n, name, part, &net->trunk_norm[0]);
   for (int i = 0; i <= net->layers; i++) {
     snprintf(part, sizeof part, "trunk.%d", i);
     add_linear(t, &n, name, part, &net->trunk[i]);
     if (i == net->layers) break;
     snprintf(part, sizeof part, "trunk.%d.norm", i);
-    add_norm(t, &n, name, part, net->body, &net->trunk_norm[i + 1]);
+    add_norm(t, &n, name, part, &net->trunk_norm[i + 1]);
   }
   return n;
 }

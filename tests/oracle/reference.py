@@ -66,6 +66,7 @@ class Options:
     self.K = self.blocks if self.auto_regressive else 1
     self.z_groups = self.z_groups or (1 if self.auto_regressive else self.batch)
     self.columns = goal_columns(self.goal, self.obs_dim)
+    self.f_layers = 3 if self.ensemble == "parallel" else 1  # shared: shallow heads
     self.F = "psi" if self.laplacian else "F"  # names in the parameter dict
     self.B = "phi" if self.laplacian else "B"
 
@@ -106,7 +107,10 @@ def mask(n_out, n_in, K, free=0, strict=False):
 
 
 def linear(p, name, x, mask=None):
-  """x [N, in] or [M, N, in] -> [N, out], or [M, N, out] if the weight is [M, out, in]."""
+  """x [N, in] or [M, N, in] -> [N, out], or [M, N, out] if the weight is [M, out, in].
+
+  With such a weight, an x of [N, in] is the input of all members.
+  """
   weight, bias = p[name + ".weight"], p[name + ".bias"]
   if mask is not None:
     weight = weight * mask.to(weight.dtype)
@@ -154,7 +158,7 @@ def net_F(p, o, s, a, z, name="F"):
   z = project(z)
   x = torch.cat([pre(p, name + ".sa", torch.cat([s, a], -1)),
                  pre(p, name + ".sz", torch.cat([s, z], -1))], -1)
-  x = trunk(p, name, x, 3, o.f_norm)
+  x = trunk(p, name, x, o.f_layers, o.f_norm)
   return x if x.dim() == 3 else x[None]
 
 
@@ -210,19 +214,19 @@ def shapes(o):
     result[name + ".norm.weight"] = result[name + ".norm.bias"] = (*lead, hidden)
     add(name + ".out", feat, hidden, lead)
 
-  def add_trunk(name, n_in, hidden, layers, n_out, lead=(), last=(), norm=False):
+  def add_trunk(name, n_in, hidden, layers, n_out, lead=(), norm=False):
     for i in range(layers):
       add(f"{name}.trunk.{i}", hidden, hidden if i else n_in, lead)
       for kind in ("weight", "bias") if norm else ():
         result[f"{name}.trunk.{i}.norm.{kind}"] = (*lead, hidden)
-    add(f"{name}.trunk.{layers}", n_out, hidden, last)
+    add(f"{name}.trunk.{layers}", n_out, hidden, lead)
 
   obs, act, d, goal, h = o.obs_dim, o.act_dim, o.d, len(o.columns), o.b_hidden
   members = (o.members,) if o.members > 1 else ()
-  lead = members if o.ensemble == "parallel" else ()
+  lead = members if o.ensemble == "parallel" else ()  # of the branches
   add_pre(o.F + ".sa", obs + act, o.hidden, o.feat, lead)
   add_pre(o.F + ".sz", obs + d, o.hidden, o.feat, lead)
-  add_trunk(o.F, 2 * o.feat, o.hidden, 3, d, lead, members, o.f_norm)
+  add_trunk(o.F, 2 * o.feat, o.hidden, o.f_layers, d, members, o.f_norm)
   add_pre("pi.s", obs, o.hidden, o.feat)
   add_pre("pi.sz", obs + d, o.hidden, o.feat)
   add_trunk("pi", 2 * o.feat, o.hidden, 4, act, norm=o.pi_norm)

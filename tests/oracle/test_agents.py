@@ -110,6 +110,7 @@ ARCHITECTURES = [
     ("fb-aware", {"mbar": 5}), ("fb-aware", {"hidden": 96, "feat": 40, "b_hidden": 56}),
     ("lap", {}), ("lap-aw", {"ensemble": "shared"}),
     ("fb-aware", {"members": 1}), ("fb", {"members": 3, "ensemble": "shared"}),
+    ("lap", {"members": 1, "ensemble": "shared"}),
     ("fb-aware", {"f_norm": "on"}), ("fb", {"f_norm": "on", "ensemble": "shared"}),
     ("fb-aw", {"pi_norm": "on", "mbar": 4})]
 
@@ -181,7 +182,9 @@ ONE_AT_A_TIME = [
     *((algo, {}) for algo in ALGORITHMS),
     *((algo, {"weights": "wis"}) for algo in ("fb-aw", "fb-aware", "lap-aw")),
     *((algo, {"target": "min"}) for algo in ("fb", "fb-aware", "lap")),
-    *((algo, {"ensemble": "shared"}) for algo in ("fb", "fb-aware", "lap-aw")),
+    *((algo, {"ensemble": "shared", "members": members})
+      for algo in ("fb", "lap") for members in (1, 2, 3)),
+    *((algo, {"ensemble": "shared"}) for algo in ("fb-aware", "lap-aw")),
     ("fb", {"target": "min", "ensemble": "shared"}),  # vanilla FB of the ablation table
     *((algo, {"b_norm": "off"}) for algo in ("fb", "fb-aware", "lap")),
     ("fb-aware", {"z_groups": 4}), ("fb-are", {"z_groups": 16}), ("fb-aw", {"z_groups": 1}),
@@ -202,7 +205,8 @@ ONE_AT_A_TIME = [
     ("fb", {"sigma": 0.5}), ("fb-aware", {"sigma": 0.05}),
     ("fb", {"goal": "0:4,7"}), ("fb-aware", {"goal": "0:4,7"}), ("lap", {"goal": "2:20"}),
     *((algo, {"f_norm": "on"}) for algo in ALGORITHMS), ("fb", {"pi_norm": "on"}),
-    ("fb", {"f_norm": "on", "ensemble": "shared"}), ("fb-aware", {"f_norm": "on", "pi_norm": "on"}),
+    *((algo, {"f_norm": "on", "ensemble": "shared"}) for algo in ("fb", "lap-aw")),
+    ("fb-aware", {"f_norm": "on", "pi_norm": "on"}),
     ("fb-aw", {"f_norm": "on", "mbar": 4}),
     ("fb", {"mbar": 5}), ("fb-aware", {"mbar": 16}), ("fb-aware", {"mbar": 3, "z_groups": 4}),
     ("fb-aw", {"mbar": 4, "target": "min", "goal": "1,3,5"}),
@@ -418,9 +422,11 @@ def test_a_resumed_run_is_bit_identical(algo, replicas, tmp_path):
     assert same_bits(straight.tensors(r), resumed.tensors(r))
 
 
-@pytest.mark.parametrize("algo", ["fb-aware", "fb-aw", "lap"])
-def test_a_replica_alone_equals_the_same_among_others(algo):
-  chosen = options(algo, batch=32, d=16)
+@pytest.mark.parametrize("algo, changes", [
+    ("fb-aware", {}), ("fb-aw", {}), ("lap", {}),
+    *((algo, {"ensemble": "shared", "members": 3}) for algo in ("fb", "lap"))])
+def test_a_replica_alone_equals_the_same_among_others(algo, changes):
+  chosen = options(algo, batch=32, d=16, **changes)
   together = with_data(bfm.Agent(OBS, ACT, seed=4, seeds=3, **chosen))
   losses = together.train(5)
   for r in range(3):
@@ -430,8 +436,11 @@ def test_a_replica_alone_equals_the_same_among_others(algo):
     assert same_bits(together.tensors(r), alone.tensors())
 
 
-def test_replicas_update_on_their_own_batches():
-  chosen = options("fb-aware", batch=32, d=16)
+@pytest.mark.parametrize("algo, changes", [
+    ("fb-aware", {}), *((algo, {"ensemble": "shared", "members": members})
+                        for algo in ("fb", "lap") for members in (2, 3))])
+def test_replicas_update_on_their_own_batches(algo, changes):
+  chosen = options(algo, batch=32, d=16, **changes)
   o, rng = reference.Options(OBS, ACT, **chosen), np.random.default_rng(0)
   together = bfm.Agent(OBS, ACT, seed=4, seeds=2, **chosen)
   referees = [reference.Agent(together.tensors(r), o, torch.float64) for r in range(2)]

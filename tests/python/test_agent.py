@@ -250,6 +250,20 @@ def test_evaluation_based_sampling_takes_the_best_action(options):
   np.testing.assert_allclose(agent.act(obs, z, es=samples, seed=seed, step=step), best, atol=1e-5)
 
 
+@pytest.mark.parametrize("algo, kind", [("fb", "model"), ("fb", "state"), ("lap", "model")])
+def test_a_shared_ensemble_of_version_0_1_is_refused(algo, kind, tmp_path):
+  """It had a trunk of three layers in common. Here a parallel agent's file says that it is shared."""
+  path, agent = tmp_path / "old.safetensors", make(algo=algo, blocks=1)
+  (agent.save if kind == "model" else agent.save_state)(path)
+  with safe_open(path, "np") as file:
+    metadata = file.metadata()
+  assert '"parallel"' in metadata["config"]
+  metadata["config"] = metadata["config"].replace('"parallel"', '"shared"')
+  save_file(load_file(path), path, metadata)
+  with pytest.raises(bfm.Error, match="share all layers but the last.*version 0.1.*train it again"):
+    bfm.load(path)
+
+
 def test_train_save_load_and_continue(tmp_path):
   agent = with_data(make())
   agent.train(3)

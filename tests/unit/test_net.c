@@ -1,6 +1,7 @@
 // Networks of every shape against a plain implementation in double precision: outputs, and gradients
-// by parameters and input against central differences. Two replicas, two members, some rows. Widths
-// are odd, so that inputs and last layers are padded; the padding must stay zero.
+// by parameters and input against central differences. Two replicas, two members (three on shared
+// branches), some rows. Widths are odd, so that inputs and last layers are padded; the padding must
+// stay zero.
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,7 +16,7 @@
 #include "bfm.h"
 #include "nets/net.h"
 
-enum { R = 2, M = 2, ROWS = 9, FIRST = 2, USED = 5, WIDE = 64 };
+enum { R = 2, ROWS = 9, FIRST = 2, USED = 5, WIDE = 64 };
 
 // ------------------------------- the plain implementation ----------------------------------------
 
@@ -40,17 +41,18 @@ static void relu(double *x, int64_t count) {
   for (int64_t i = 0; i < count; i++) x[i] = x[i] > 0 ? x[i] : 0;
 }
 
-// out [net->out] of one row, for group g = replica · members + member
+// out [net->out] of one row, for group g = replica · heads + head
 static void plain(const Net *net, const double *p, int64_t g, const double *const in[2],
                   double *out) {
   double a[WIDE], x[WIDE], y[WIDE];
+  int64_t body = g * net->body / net->heads;
   for (int b = 0; b < 2 && net->in[b]; b++) {
-    linear(&net->branch_in[b], p, g, in[b], a);
-    if (!net->plain) norm(&net->branch_norm[b], p, g, a);
+    linear(&net->branch_in[b], p, body, in[b], a);
+    if (!net->plain) norm(&net->branch_norm[b], p, body, a);
     for (int64_t i = 0; i < net->hidden; i++) a[i] = net->plain ? fmax(a[i], 0) : tanh(a[i]);
-    linear(&net->branch_out[b], p, g, a, x + b * net->feat);
+    linear(&net->branch_out[b], p, body, a, x + b * net->feat);
   }
-  if (net->feat_norm) norm(&net->trunk_norm[0], p, g, x);
+  if (net->feat_norm) norm(&net->trunk_norm[0], p, body, x);
   relu(x, net_branches(net) * net->feat);
   for (int i = 0; i < net->layers; i++) {
     linear(&net->trunk[i], p, g, x, y);
@@ -65,19 +67,21 @@ static void plain(const Net *net, const double *p, int64_t g, const double *cons
 
 typedef struct {
   const Net *net;
-  double *p, *in[2];  // in: [R·M, USED, ·]
-  float *dout;        // [R·M, USED, out]
+  double *p, *in[2];  // in: [R·body, USED, ·]
+  float *dout;        // [R·heads, USED, out]
 } Problem;
 
 // Σ dout·out, the function whose gradients are compared
 static double value(const Problem *x, float *outs) {
   double sum = 0, out[WIDE];
-  for (int64_t row = 0; row < R * M * USED; row++) {
-    const double *const in[2] = {x->in[0] + row * x->net->in[0], x->in[1] + row * x->net->in[1]};
-    plain(x->net, x->p, row / USED, in, out);
-    for (int64_t i = 0; i < x->net->out; i++) {
-      if (outs) outs[row * x->net->out + i] = (float)out[i];
-      sum += x->dout[row * x->net->out + i] * out[i];
+  const Net *net = x->net;
+  for (int64_t row = 0; row < R * net->heads * USED; row++) {
+    int64_t from = row / USED * net->body / net->heads * USED + row % USED;
+    const double *const in[2] = {x->in[0] + from * net->in[0], x->in[1] + from * net->in[1]};
+    plain(net, x->p, row / USED, in, out);
+    for (int64_t i = 0; i < net->out; i++) {
+      if (outs) outs[row * net->out + i] = (float)out[i];
+      sum += x->dout[row * net->out + i] * out[i];
     }
   }
   return sum;
@@ -123,7 +127,9 @@ static uint8_t *real_parameters(const Net *net, const NetTensor *tensors, int co
 // rows FIRST … FIRST+USED-1 of the tape are the problem's
 static void check(void **state) {
   Net net = *(const Net *)*state;
-  net.replicas = R, net.body = net.heads = M, net.blocks = 1;
+  net.replicas = R, net.blocks = 1;
+  if (!net.heads) net.body = net.heads = 2;
+  int64_t bodies = R * net.body, heads = R * net.heads;
   net.branch[0] = "s", net.branch[1] = "sz";
   net_layout(&net);
 
@@ -141,7 +147,7 @@ static void check(void **state) {
   Problem x = {&net,
                malloc(net.count * sizeof *x.p),
                {NULL, NULL},
-               normals(2, R * M * USED * net.out)};
+               normals(2, heads * USED * net.out)};
   for (int64_t i = 0; i < net.count; i++) x.p[i] = params[i];
 
   Ops *ops;
@@ -154,9 +160,9 @@ static void check(void **state) {
   Arena place = {.base = memory};
   tape_layout(&tape, &net, F32, TAPE_TRAIN, R, ROWS, &place);
   for (int b = 0; b < 2; b++) {
-    float *in = normals(3 + b, R * M * USED * net.in[b]);
-    x.in[b] = malloc((R * M * USED * net.in[b] + 1) * sizeof *x.in[b]);
-    for (int64_t i = 0; i < R * M * USED * net.in[b]; i++) {
+    float *in = normals(3 + b, bodies * USED * net.in[b]);
+    x.in[b] = malloc((bodies * USED * net.in[b] + 1) * sizeof *x.in[b]);
+    for (int64_t i = 0; i < bodies * USED * net.in[b]; i++) {
       int64_t row = i / net.in[b];
       x.in[b][i] = in[i];
       int64_t at = row / USED * ROWS + FIRST + row % USED;
@@ -169,9 +175,9 @@ static void check(void **state) {
   NetParams online = {params, params, grad};
   Pass pass = {.row0 = FIRST, .rows = USED};
   net_forward(ops, &net, online, &tape, pass);
-  float *outs = malloc(R * M * USED * net.out * sizeof *outs);
+  float *outs = malloc(heads * USED * net.out * sizeof *outs);
   value(&x, outs);
-  for (int64_t i = 0; i < R * M * USED * net.out; i++) {
+  for (int64_t i = 0; i < heads * USED * net.out; i++) {
     int64_t row = i / net.out, at = row / USED * ROWS + FIRST + row % USED;
     close_to("an output", tape.out[at * tape.ld_out + i % net.out], outs[i], 5);
   }
@@ -193,12 +199,12 @@ static void check(void **state) {
 
   // the gradient by input 0, with and without those by parameters
   for (int alone = 0; alone < 2; alone++) {
-    for (int64_t i = 0; i < R * M * USED * net.in[0]; i++) {
+    for (int64_t i = 0; i < bodies * USED * net.in[0]; i++) {
       int64_t row = i / net.in[0], at = row / USED * ROWS + FIRST + row % USED;
       close_to("the gradient by the input", ((float *)tape.din)[at * tape.ld_in[0] + i % net.in[0]],
                slope(&x, x.in[0] + i), largest);
     }
-    memset(tape.din, 0, R * M * ROWS * tape.ld_in[0] * sizeof(float));
+    memset(tape.din, 0, bodies * ROWS * tape.ld_in[0] * sizeof(float));
     online.grad = NULL;
     net_backward(ops, &net, online, &tape, x.dout, pass, 1);
   }
@@ -208,12 +214,12 @@ static void check(void **state) {
   Arena infer = {.base = memory};
   tape_layout(&tape, &net, F32, TAPE_INFER, R, USED, &infer);
   for (int b = 0; b < 2; b++) {
-    for (int64_t i = 0; i < R * M * USED * net.in[b]; i++) {
+    for (int64_t i = 0; i < bodies * USED * net.in[b]; i++) {
       ((float *)tape.in[b])[i / net.in[b] * tape.ld_in[b] + i % net.in[b]] = (float)x.in[b][i];
     }
   }
   net_forward(ops, &net, online, &tape, (Pass){.rows = USED});
-  for (int64_t i = 0; i < R * M * USED * net.out; i++) {
+  for (int64_t i = 0; i < heads * USED * net.out; i++) {
     close_to("an output", tape.out[i / net.out * tape.ld_out + i % net.out], outs[i], 5);
   }
 
@@ -240,6 +246,12 @@ int main(void) {
       NET("an explorer's predictor", .in = {5}, .hidden = 8, .feat = 8, .out = 3, .plain = 1),
       NET("one input, norms, layers", .in = {5}, .hidden = 7, .feat = 9, .layers = 2, .out = 2,
           .norm = 1, .feat_norm = 1),
+      NET("heads on shared branches", .in = {5, 4}, .hidden = 8, .feat = 6, .layers = 1, .out = 3,
+          .body = 1, .heads = 3),
+      NET("deep heads with norms", .in = {5, 4}, .hidden = 7, .feat = 6, .layers = 2, .out = 3,
+          .norm = 1, .body = 1, .heads = 3),
+      NET("heads on one input", .in = {6}, .hidden = 8, .feat = 9, .layers = 1, .out = 2,
+          .feat_norm = 1, .norm = 1, .body = 1, .heads = 2),
       NET("no layers after two inputs", .in = {5, 4}, .hidden = 8, .feat = 6, .out = 3),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
