@@ -77,6 +77,10 @@ static void batch_layout(bfm_agent *a, Arena *arena) {
   a->goal_now = a->goal_columns && a->laplacian ? floats(arena, rows * a->goal_dim) : a->obs;
   a->z = floats(arena, rows * a->d);
   a->z_b = a->K > 1 ? floats(arena, rows * a->d) : NULL;
+  if (a->config.z_whiten) {
+    a->white = floats(arena, rows * a->d);
+    a->gram = arena_take(arena, a->R * a->d * a->d * sizeof *a->gram);
+  }
   if (!a->autoregressive) return;
   a->pool = floats(arena, a->R * a->pool_rows * a->d);
   a->pool_obs = floats(arena, a->R * a->pool_rows * a->obs_dim);

@@ -65,6 +65,8 @@ struct bfm_agent {
   float *noise_next, *noise_pi;            // [R, N, act]
   float *goal, *goal_now;                  // [R, N, goal]: phi(s'), and phi(s) for lap
   float *z, *z_b;                          // [R, N, d]: for F and pi, for B
+  float *white;                            // [R, N, d]: whitened phi(s'), with z-whiten
+  double *gram;                            // [R, d, d]
   float *pool, *pool_obs, *pool_goal, *pool_z, *pool_zb;  // [R, P, ·]
   int64_t pool_rows;                                      // P
 

@@ -65,6 +65,9 @@ const Option agent_options[] = {
      "evaluation-based sampling: act by the best of so many sampled actions; 0: off"},
     {"z-mix", OPTION_REAL, AT(z_mix), "0.5", 0, 1, NULL,
      "share of z that is B of a random state; the rest is Gaussian"},
+    {"z-whiten", OPTION_BOOL, AT(z_whiten), "off", 0, 0, NULL,
+     "for lap and lap-aw: z of a random state is (E phi phi^T)^-1 phi, as prompts solve for z, not "
+     "phi itself"},
     {"z-groups", OPTION_INT, AT(z_groups), "0", 0, 65536, NULL,
      "distinct z in a batch; 0: 1 if auto-regressive, else one per transition"},
     {"z-pool", OPTION_INT, AT(z_pool), "32", 1, 4096, NULL,
@@ -123,6 +126,10 @@ int config_complete(Config *c) {
   if (c->mbar && algo_is_laplacian(c->algo)) {
     return bfm_fail(BFM_BAD_ARGUMENT, "mbar = %ld is for the fb algorithms: leave it out for lap",
                     (long)c->mbar);
+  }
+  if (c->z_whiten && !algo_is_laplacian(c->algo)) {
+    return bfm_fail(BFM_BAD_ARGUMENT,
+                    "z-whiten = on is for lap and lap-aw: the fb algorithms prompt with B itself");
   }
   return BFM_OK;
 }

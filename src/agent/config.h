@@ -13,7 +13,7 @@ typedef struct {
   char device[OPTION_TEXT_SIZE];
   int64_t hidden, feat, b_hidden, members;
   double gamma, polyak, lr, b_lr, ortho, sigma, noise_clip, beta, clip, ess, z_mix;
-  int weights, target, ensemble, adv, adv_base, b_norm, f_norm, pi_norm;
+  int weights, target, ensemble, adv, adv_base, b_norm, f_norm, pi_norm, z_whiten;
   int64_t es, z_groups, z_pool, mbar;
   char goal[OPTION_TEXT_SIZE];
 } Config;

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "agent/workspace.h"
+#include "core/cholesky.h"
 
 #define KEEP 131072  // states whose activations are kept between passes
 
@@ -150,27 +151,6 @@ static int encode_blocks(Workspace *w, float *z) {
 
 // ------------------------------- least squares ---------------------------------------------------
 
-// solve A·x = b by Cholesky; A [n, n] is symmetric, b becomes x; returns nonzero if A is singular
-static int solve(double *A, double *b, int64_t n) {
-  for (int64_t j = 0; j < n; j++) {
-    for (int64_t i = j; i < n; i++) {
-      double sum = A[i * n + j];
-      for (int64_t k = 0; k < j; k++) sum -= A[i * n + k] * A[j * n + k];
-      if (i == j && sum <= 0) return 1;
-      A[i * n + j] = i == j ? sqrt(sum) : sum / A[j * n + j];
-    }
-  }
-  for (int64_t i = 0; i < n; i++) {
-    for (int64_t k = 0; k < i; k++) b[i] -= A[i * n + k] * b[k];
-    b[i] /= A[i * n + i];
-  }
-  for (int64_t i = n - 1; i >= 0; i--) {
-    for (int64_t k = i + 1; k < n; k++) b[i] -= A[k * n + i] * b[k];
-    b[i] /= A[i * n + i];
-  }
-  return 0;
-}
-
 // z = (E φφᵀ)⁻¹·z for lap, whose features are only nearly orthonormal. A small ridge keeps z finite
 // where the states do not span all features.
 static int solve_least_squares(Workspace *w, float *z) {
@@ -195,14 +175,17 @@ static int solve_least_squares(Workspace *w, float *z) {
     double trace = 0;
     for (int64_t j = 0; j < d; j++) trace += gram[j * d + j];
     for (int64_t j = 0; j < d; j++) {
-      gram[j * d + j] += 1e-6 * trace / d;
+      gram[j * d + j] += GRAM_RIDGE * trace / d;
       for (int64_t k = 0; k <= j; k++) gram[j * d + k] /= p->rows;
       right[j] = z[j];
     }
-    if (solve(gram, right, d))
+    if (cholesky(gram, d)) {
       status =
           bfm_fail(BFM_BAD_ARGUMENT,
                    "the features of all these states are zero: no z can be computed from them");
+    } else {
+      cholesky_solve(gram, right, d);
+    }
     for (int64_t j = 0; j < d && !status; j++) z[j] = (float)right[j];
   }
   free(gram);

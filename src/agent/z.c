@@ -77,10 +77,17 @@ void agent_draw_z(bfm_agent *a) {
     return;
   }
   int64_t rows = a->laplacian ? 2 * a->N : a->N;  // lap: phi(s), then phi(s')
-  ops->mix_z(ops, &(MixZ){.z = a->z, .states = a->b + (rows - a->N) * a->d,
-                          .seeds = a->params.seeds, .step = a->step_device, .replicas = a->R,
-                          .rows = a->N, .draws = draws, .d = a->d, .state_rows = rows,
-                          .below = a->N, .mix = (float)a->config.z_mix});
+  const float *states = a->b + (rows - a->N) * a->d;
+  if (a->config.z_whiten) {
+    ops->whiten(ops, &(Whiten){.out = a->white, .phi = states, .gram = a->gram, .replicas = a->R,
+                               .rows = a->N, .row_stride = rows, .d = a->d});
+    states = a->white;
+    rows = a->N;
+  }
+  ops->mix_z(ops, &(MixZ){.z = a->z, .states = states, .seeds = a->params.seeds,
+                          .step = a->step_device, .replicas = a->R, .rows = a->N, .draws = draws,
+                          .d = a->d, .state_rows = rows, .below = a->N,
+                          .mix = (float)a->config.z_mix});
 }
 
 // ------------------------------- features --------------------------------------------------------

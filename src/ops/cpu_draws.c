@@ -1,6 +1,7 @@
 // The CPU backend's draws: batches, z, noise, and the candidates of evaluation-based sampling.
 // A value depends only on its seed, stream, step and index, never on the thread that computes it.
 
+#include "core/cholesky.h"
 #include "core/rng.h"
 #include "ops/cpu.h"
 
@@ -50,6 +51,51 @@ static void sample_rows(Ops *ops, const SampleRows *x) {
 }
 
 // ------------------------------- z ---------------------------------------------------------------
+
+// row j of the lower triangle of a replica's Σ φφᵀ
+static void gram_task(void *job, int64_t task, int worker) {
+  ARGS(Whiten);
+  int64_t d = x->d, r = task / d, j = task % d;
+  double *row = x->gram + task * d;
+  memset(row, 0, d * sizeof *row);
+  for (int64_t i = 0; i < x->rows; i++) {
+    const float *phi = x->phi + (r * x->row_stride + i) * d;
+    double factor = phi[j];
+    for (int64_t k = 0; k <= j; k++) row[k] += factor * phi[k];
+  }
+}
+
+// the L of a replica's E φφᵀ. If φ is not finite, so are L and z, which ends the training
+static void gram_factor_task(void *job, int64_t task, int worker) {
+  ARGS(Whiten);
+  int64_t d = x->d;
+  double *gram = x->gram + task * d * d, trace = 0;
+  for (int64_t j = 0; j < d; j++) trace += gram[j * d + j];
+  double ridge = fmax(GRAM_RIDGE * trace / (double)d, GRAM_RIDGE);
+  for (int64_t j = 0; j < d; j++) gram[j * d + j] += ridge;
+  for (int64_t j = 0; j < d * d; j++) gram[j] /= (double)x->rows;
+  if (cholesky(gram, d)) gram[0] = NAN;
+}
+
+static void whiten_rows_task(void *job, int64_t task, int worker) {
+  ARGS(Whiten);
+  int64_t d = x->d, pieces = chunks(x->rows, CHUNK_ROWS), r = task / pieces;
+  int64_t begin = task % pieces * CHUNK_ROWS, end = min64(begin + CHUNK_ROWS, x->rows);
+  double row[WHITEN_MOST];
+  for (int64_t i = begin; i < end; i++) {
+    const float *phi = x->phi + (r * x->row_stride + i) * d;
+    for (int64_t j = 0; j < d; j++) row[j] = phi[j];
+    cholesky_solve(x->gram + r * d * d, row, d);
+    float *out = x->out + (r * x->rows + i) * d;
+    for (int64_t j = 0; j < d; j++) out[j] = (float)row[j];
+  }
+}
+
+static void whiten(Ops *ops, const Whiten *x) {
+  cpu_run(ops, x, x->replicas * x->d, gram_task);
+  cpu_run(ops, x, x->replicas, gram_factor_task);
+  cpu_run(ops, x, x->replicas * chunks(x->rows, CHUNK_ROWS), whiten_rows_task);
+}
 
 static void to_sphere(float *z, const float *v, int64_t d) {
   float scale = sqrtf(d) / fmaxf(sqrtf(dot_of(v, v, d)), 1e-12f);
@@ -137,6 +183,7 @@ static void es_pick(Ops *ops, const EsPick *x) { cpu_run(ops, x, x->rows, es_pic
 void cpu_draws(Ops *ops) {
   ops->draw_normal = draw_normal;
   ops->sample_rows = sample_rows;
+  ops->whiten = whiten;
   ops->mix_z = mix_z;
   ops->pool_z = pool_z;
   ops->normalize_z = normalize_z;

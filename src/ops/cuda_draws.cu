@@ -47,6 +47,76 @@ static void sample_rows(Ops *ops, const SampleRows *x) {
 
 // ------------------------------- z ---------------------------------------------------------------
 
+// one thread per entry of the lower triangle of a replica's Σ φφᵀ; the replica is blockIdx.y
+__global__ void gram_kernel(const Whiten x) {
+  int64_t at = thread_index(), d = x.d, j = at / d, k = at % d, r = blockIdx.y;
+  if (j >= d || k > j) return;
+  const float *phi = x.phi + r * x.row_stride * d;
+  double sum = 0;
+  for (int64_t i = 0; i < x.rows; i++) sum += (double)phi[i * d + j] * (double)phi[i * d + k];
+  x.gram[r * d * d + at] = sum;
+}
+
+// The L of a replica's E φφᵀ, by one block: column j is complete, then it is subtracted from the
+// rest. A pivot that is not positive becomes NaN, and with it all z.
+__global__ void gram_factor_kernel(const Whiten x) {
+  int64_t d = x.d;
+  double *gram = x.gram + blockIdx.x * d * d, trace = 0;
+  for (int64_t j = 0; j < d; j++) trace += gram[j * d + j];
+  double ridge = fmax(GRAM_RIDGE * trace / (double)d, GRAM_RIDGE);
+  __syncthreads();
+  for (int64_t j = threadIdx.x; j < d * d; j += THREADS) {
+    if (j % d <= j / d) gram[j] = (gram[j] + (j % d == j / d ? ridge : 0)) / (double)x.rows;
+  }
+  __syncthreads();
+  for (int64_t j = 0; j < d; j++) {
+    double pivot = sqrt(gram[j * d + j]);
+    __syncthreads();
+    for (int64_t i = j + threadIdx.x; i < d; i += THREADS) {
+      gram[i * d + j] = i == j ? pivot : gram[i * d + j] / pivot;
+    }
+    __syncthreads();
+    for (int64_t at = threadIdx.x; at < (d - j - 1) * (d - j - 1); at += THREADS) {
+      int64_t i = j + 1 + at / (d - j - 1), k = j + 1 + at % (d - j - 1);
+      if (k <= i) gram[i * d + k] -= gram[i * d + j] * gram[k * d + j];
+    }
+    __syncthreads();
+  }
+}
+
+// one block of one warp per row
+__global__ void whiten_rows_kernel(const Whiten x) {
+  __shared__ double row[WHITEN_MOST];
+  int64_t d = x.d, r = blockIdx.y, i = blockIdx.x;
+  const float *phi = x.phi + (r * x.row_stride + i) * d;
+  const double *L = x.gram + r * d * d;
+  for (int64_t j = threadIdx.x; j < d; j += 32) row[j] = (double)phi[j];
+  __syncwarp();
+  for (int64_t j = 0; j < d; j++) {
+    double sum = 0;
+    for (int64_t k = threadIdx.x; k < j; k += 32) sum += L[j * d + k] * row[k];
+    for (int lane = 16; lane > 0; lane /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, lane);
+    if (threadIdx.x == 0) row[j] = (row[j] - sum) / L[j * d + j];
+    __syncwarp();
+  }
+  for (int64_t j = d - 1; j >= 0; j--) {
+    if (threadIdx.x == 0) row[j] /= L[j * d + j];
+    __syncwarp();
+    for (int64_t k = threadIdx.x; k < j; k += 32) row[k] -= L[j * d + k] * row[j];
+    __syncwarp();
+  }
+  float *out = x.out + (r * x.rows + i) * d;
+  for (int64_t j = threadIdx.x; j < d; j += 32) out[j] = (float)row[j];
+}
+
+static void whiten(Ops *ops, const Whiten *x) {
+  Cuda *c = cuda_of(ops);
+  unsigned replicas = (unsigned)x->replicas;
+  launch(c, gram_kernel, dim3((unsigned)divide_up(x->d * x->d, THREADS), replicas), THREADS, *x);
+  launch(c, gram_factor_kernel, replicas, THREADS, *x);
+  launch(c, whiten_rows_kernel, dim3((unsigned)x->rows, replicas), 32, *x);
+}
+
 // z = √d·v/‖v‖, computed by one warp
 __device__ inline void to_sphere(float *z, const float *v, int64_t d) {
   float square = 0;
@@ -144,6 +214,7 @@ static void es_pick(Ops *ops, const EsPick *x) {
 void cuda_draws(Ops *ops) {
   ops->draw_normal = draw_normal;
   ops->sample_rows = sample_rows;
+  ops->whiten = whiten;
   ops->mix_z = mix_z;
   ops->pool_z = pool_z;
   ops->normalize_z = normalize_z;

@@ -207,6 +207,18 @@ typedef struct {
   float mix;
 } MixZ;
 
+// out_j = (E φφᵀ)⁻¹·φ_j, with the mean over the rows j of a replica. GRAM_RIDGE times the mean of the
+// diagonal is added to the diagonal, so that rows that do not span all directions can be inverted.
+typedef struct {
+  float *out;        // [R, rows, d]
+  const float *phi;  // [R, row_stride, d], `rows` used
+  double *gram;      // scratch, [R, d, d]
+  int64_t replicas, rows, row_stride, d;
+} Whiten;
+
+#define GRAM_RIDGE 1e-6
+#define WHITEN_MOST 4096  // the largest d
+
 // z[r, j] = pool[r, (*step·draws + j/(rows/draws)) mod pool_rows]
 typedef struct {
   float *z;           // [R, rows, d]
@@ -481,6 +493,7 @@ struct Ops {
 
   void (*draw_normal)(Ops *ops, const Draw *x);
   void (*sample_rows)(Ops *ops, const SampleRows *x);
+  void (*whiten)(Ops *ops, const Whiten *x);
   void (*mix_z)(Ops *ops, const MixZ *x);
   void (*pool_z)(Ops *ops, const PoolZ *x);
   void (*normalize_z)(Ops *ops, const NormalizeZ *x);

@@ -21,6 +21,7 @@ CASES = {
     "fb-aware": {"algo": "fb-aware", "blocks": 4},
     "lap": {"algo": "lap"},
     "lap-aw": {"algo": "lap-aw"},
+    "lineage": {"algo": "lap", "target": "min", "ensemble": "shared", "ortho": 16.0, "b_lr": 5e-3},
     "vanilla": {"algo": "fb", "target": "min", "ensemble": "shared"},
     "groups": {"algo": "fb-aware", "blocks": 3, "d": 10, "z_groups": 4, "b_norm": "off"},
     "printed": {"algo": "fb-aw", "weights": "wis", "adv": "sum", "adv_base": "mean"},

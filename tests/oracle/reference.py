@@ -50,6 +50,8 @@ class Options:
   polyak: float = 0.01
   sigma: float = 0.2
   noise_clip: float = 0.3
+  z_mix: float = 0.5  # these two for those who draw z
+  z_whiten: bool = False
   goal: str = ""
   mbar: int = 0
 
@@ -264,6 +266,11 @@ def initial(o, seed=0):
         torch.nn.init.orthogonal_(weight)
   torch.set_rng_state(generator_state)
   return p
+
+
+def whiten(phi):
+  """The z for which phi is the goal, up to its norm: (E phi phi^T)^-1 phi, over the rows of phi."""
+  return phi @ torch.linalg.pinv(phi.T @ phi / len(phi), hermitian=True)
 
 
 # ---------------------------------- losses -------------------------------------------------------

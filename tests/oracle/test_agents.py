@@ -10,6 +10,7 @@ import reference
 import torch
 
 import bfm
+from draws import (BATCH, NOISE_NEXT, NOISE_PI, Z_CHOICE, Z_NORMAL, Z_STATE, below, normal, uniform)
 
 ALGORITHMS = ["fb", "fb-aw", "fb-are", "fb-aware", "lap", "lap-aw"]
 OBS, ACT = 24, 6
@@ -199,6 +200,8 @@ ONE_AT_A_TIME = [
     ("fb-aw", {"ess": 0.5, "weights": "wis"}), ("fb-aware", {"ess": 0.02}),
     ("fb-aware", {"gamma": 0.9}), ("lap", {"gamma": 0.5}), ("fb", {"ortho": 100.0}),
     ("fb-aware", {"ortho": 100.0}), ("lap", {"ortho": 10.0}), ("fb-aware", {"lr": 1e-3}),
+    *((algo, {"target": "min", "ensemble": "shared", "ortho": 128.0, "b_lr": 5e-4})
+      for algo in ("lap", "lap-aw")),  # lap's lineage
     *((algo, {"b_lr": 1e-5}) for algo in ("fb-aware", "lap")), ("fb", {"b_lr": 1e-3, "mbar": 3}),
     ("fb", {"polyak": 0.2}), ("fb-aware", {"noise_clip": 0.1}), ("fb", {"noise_clip": 10.0}),
     ("fb", {"members": 1}), ("fb-aware", {"members": 3}), ("lap-aw", {"members": 1}),
@@ -255,6 +258,49 @@ def test_bf16_losses_stay_near_f32(algo):
     a, b = (np.array([losses[name] for losses in run]) for run in (exact, rough))
     assert np.abs(a - b).max() <= 0.02 * np.abs(a).max(), name
     assert abs(a.mean() - b.mean()) <= 0.02 * np.abs(a).mean(), name
+
+
+LINEAGE = {"target": "min", "ensemble": "shared", "z_mix": 0.5, "z_whiten": "on", "ortho": 32.0,
+           "b_lr": 5e-4}  # of lap; the code it comes from has no z of states by default
+
+
+def drawn_steps(seed, steps, **changes):
+  """Training on data beside the reference, which gets the same rows, noise and z of its own phi."""
+  chosen = options(**{"algo": "lap", "d": 16, **LINEAGE, **changes})
+  rng = np.random.default_rng(seed)
+  o = reference.Options(OBS, ACT, **chosen)
+  data = transitions(o, rng, 500)
+  data = {name: data[name] for name in ("obs", "act", "next_obs", "discount")}
+  agent = bfm.Agent(OBS, ACT, seed=seed, device="cpu", **chosen)
+  referee = reference.Agent(agent.tensors(), o, torch.float64)
+  agent.set_data(**data)
+  for step in range(steps):
+    picked = below(seed, BATCH, step, o.batch, 500)
+    batch = {name: x[picked] for name, x in data.items()}
+    phi = reference.whiten(torch.tensor(referee.B(batch["next_obs"]))).numpy()
+    z = normal(seed, Z_NORMAL, step, o.batch * o.d).reshape(o.batch, o.d)
+    of_state = uniform(seed, Z_CHOICE, step, o.batch) < o.z_mix
+    z = np.where(of_state[:, None], phi[below(seed, Z_STATE, step, o.batch, o.batch)], z)
+    noise_next, noise_pi = (normal(seed, stream, step, o.batch * ACT).reshape(o.batch, ACT)
+                            for stream in (NOISE_NEXT, NOISE_PI))
+    yield agent.train(1), referee.update(**batch, z=z, noise_next=noise_next, noise_pi=noise_pi)
+
+
+@pytest.mark.parametrize("changes", [
+    {}, {"z_mix": 0.0}, {"z_mix": 1.0}, {"ensemble": "parallel"}, {"target": "mean"},
+    {"d": 64, "z_mix": 1.0}, {"algo": "lap-aw"}, {"goal": "0:4,7"}, {"members": 3}])
+def test_steps_of_laps_lineage_with_whitened_z(changes):
+  steps = list(drawn_steps(3, 10, **changes))
+  for name in steps[0][0]:
+    found, expected = (np.array([losses[name] for losses in run]) for run in zip(*steps))
+    assert np.abs(found - expected).max() <= 1e-4 * np.abs(expected).max(), name
+
+
+def test_few_states_are_whitened_by_the_pseudo_inverse():
+  """24 states span at most 24 of 64 directions; the losses of the first step depend on z."""
+  found, expected = next(drawn_steps(5, 1, d=64, batch=24, z_mix=1.0))
+  for name in expected:
+    assert found[name] == pytest.approx(expected[name], rel=1e-4), name
 
 
 # ---------------------------------- prompting ----------------------------------------------------
@@ -423,7 +469,7 @@ def test_a_resumed_run_is_bit_identical(algo, replicas, tmp_path):
 
 
 @pytest.mark.parametrize("algo, changes", [
-    ("fb-aware", {}), ("fb-aw", {}), ("lap", {}),
+    ("fb-aware", {}), ("fb-aw", {}), ("lap", {}), ("lap", {"z_whiten": "on", "z_mix": 1.0}),
     *((algo, {"ensemble": "shared", "members": 3}) for algo in ("fb", "lap"))])
 def test_a_replica_alone_equals_the_same_among_others(algo, changes):
   chosen = options(algo, batch=32, d=16, **changes)

@@ -91,7 +91,7 @@ def test_defaults_are_those_of_the_paper():
           "gamma": 0.98, "lr": 1e-4, "polyak": 0.01, "ortho": 1, "target": "mean",
           "ensemble": "parallel", "members": 2, "b-norm": True, "f-norm": False, "pi-norm": False,
           "weights": "iwis", "adv": "mean", "adv-base": "min", "sigma": 0.2, "noise-clip": 0.3,
-          "es": 32, "z-mix": 0.5, "z-groups": 1, "z-pool": 32, "goal": "", "mbar": 0}
+          "es": 32, "z-mix": 0.5, "z-whiten": False, "z-groups": 1, "z-pool": 32, "goal": "", "mbar": 0}
   options = bfm.Agent(OBS, ACT, algo="fb-aware", device="cpu").options
   assert {name: options[name] for name in said} == said
   for algo in ("fb", "fb-aw", "lap", "lap-aw"):
@@ -137,6 +137,8 @@ def test_default_blocks_have_more_than_one_feature(d, blocks):
 @pytest.mark.parametrize("options", [
     {"algo": "fb-aw"}, {"algo": "fb", "z_groups": 4}, {"algo": "lap", "z_mix": 0},
     {"algo": "lap-aw"}, {"algo": "fb", "z_mix": 1, "d": 9}, {"z_pool": 3},
+    {"algo": "lap", "z_whiten": "on"}, {"algo": "lap-aw", "z_whiten": "on", "z_groups": 4},
+    {"algo": "lap", "z_whiten": "on", "z_mix": 1, "d": 5, "b_norm": "off"},
     {"algo": "fb-are", "z_groups": 2, "z_pool": 3},
     {"z_groups": 4, "z_pool": 2, "b_norm": "off", "goal": "0,3"}, {"blocks": 1, "z_groups": 8}])
 def test_batches_and_z_are_drawn_with_the_documented_keys(options):
@@ -164,8 +166,11 @@ def test_batches_and_z_are_drawn_with_the_documented_keys(options):
   for step in range(5):
     picked = below(seed, BATCH, step, N, rows)
     if one_block:
-      features = given.B(next_obs[picked])[below(seed, Z_STATE, step, draws, N)]
-      z = draw_z(step, draws, features)
+      features = np.float64(given.B(next_obs[picked]))
+      if options.get("z_whiten"):
+        gram = features.T @ features / N
+        features = features @ np.linalg.inv(gram + 1e-6 * np.trace(gram) / d * np.eye(d))
+      z = draw_z(step, draws, features[below(seed, Z_STATE, step, draws, N)])
     else:
       if step % options.get("z_pool", 32) == 0:
         states = next_obs[below(seed, Z_STATE, step, pool, rows)]
@@ -310,7 +315,7 @@ def test_training_that_began_from_a_model_resumes_from_its_state(algo, tmp_path)
 
 @pytest.mark.parametrize("options, words", [
     ({"algo": "fbaware"}, "fb-aware"), ({"beta": -1}, "beta"), ({"d": 0}, "d"),
-    ({"z_mux": 0.5}, "z-mix"), ({"blocks": 9}, "blocks"), ({"device": "abacus"}, "abacus"),
+    ({"z_whiten": "on"}, "z-whiten = on is for lap and lap-aw"), ({"z_mux": 0.5}, "z-mix"), ({"blocks": 9}, "blocks"), ({"device": "abacus"}, "abacus"),
     ({"weights": 3}, "weights"), ({"goal": "0:99"}, "0:99"), ({"beta": [1]}, "beta"),
     ({"batch": 2.5}, "batch"), ({"goal": str(2**63 - 1)}, str(2**63 - 1))])
 def test_bad_options(options, words):

@@ -41,6 +41,13 @@ void test_draws(void **state) {
   BOTH(mix_z, MixZ, .z = AT(z), .seeds = AT(seed), .step = AT(at), .replicas = R, .rows = N,
        .draws = N, .d = d, .mix = 0.5f);
   check("mix_z without states", z, 2e-5);
+  Buffer *gram = f32(2 * R * d * d), *white = f32(R * 55 * d);  // gram: doubles, only scratch
+  BOTH(whiten, Whiten, .out = AT(white), .phi = AT(states), .gram = AT(gram), .replicas = R,
+       .rows = 55, .row_stride = 60, .d = d);
+  check("whiten", white, 2e-5);
+  BOTH(whiten, Whiten, .out = AT(white), .phi = AT(states), .gram = AT(gram), .replicas = R,
+       .rows = 30, .row_stride = 60, .d = d);  // fewer rows than directions
+  check("whiten with few rows", white, 2e-5);
   BOTH(pool_z, PoolZ, .z = AT(z), .pool = AT(states), .step = AT(at), .replicas = R, .rows = N,
        .draws = 5, .d = d, .pool_rows = 60);
   check_equal("pool_z", z);

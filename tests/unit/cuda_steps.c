@@ -168,7 +168,7 @@ void test_step_options(void **state) {
       {"lap-aw", "\"b-norm\": \"off\", \"ensemble\": \"shared\""},
       {"lap", "\"target\": \"min\", \"z-groups\": 4, \"pi-norm\": \"on\""},
       {"fb", "\"ensemble\": \"shared\", \"members\": 3, \"f-norm\": \"on\""},
-      {"lap", "\"ensemble\": \"shared\", \"members\": 3, \"target\": \"min\""},
+      {"lap", "\"ensemble\": \"shared\", \"members\": 3, \"target\": \"min\", \"z-whiten\": true"},
   };
   if (precision != PRECISION_F32) skip();
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
