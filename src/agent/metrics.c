@@ -23,6 +23,7 @@ static const struct {
     {"adv", "adv", 1},          // mean advantage
     {"adv.std", "adv.std", 1},  // its standard deviation
     {"ess", "ess", 1},          // effective sample size of the weights, over N
+    {"w.max", "w.max", 1},      // the largest weight; the weights of a batch sum to 1
 };
 
 enum {
@@ -38,6 +39,7 @@ enum {
   ADV,
   ADV_STD,
   ESS,
+  W_MAX,
   METRICS
 };
 
@@ -195,9 +197,15 @@ static void of_advantage(const bfm_agent *a, const float *advantage, float *out)
 
 static void of_weights(const bfm_agent *a, const float *w, float *out) {
   for (int r = 0; r < a->R; r++) {
+    const float *own = w + r * a->N;
     double square = 0;
-    for (int64_t i = 0; i < a->N; i++) square += (double)w[r * a->N + i] * w[r * a->N + i];
+    float largest = 0;
+    for (int64_t i = 0; i < a->N; i++) {
+      square += (double)own[i] * own[i];
+      largest = fmaxf(largest, own[i]);
+    }
     out[r * METRICS + ESS] = (float)(1 / (square * a->N));
+    out[r * METRICS + W_MAX] = largest;
   }
 }
 

@@ -64,7 +64,8 @@ def test_metrics_describe_the_networks_before_the_step(algo, changes):
     if changes.get("weights") != "wis":
       w /= 1 - w
       w /= w.sum()
-    expected.update({"adv": A.mean(), "adv.std": A.std(), "ess": 1 / (N * (w ** 2).sum())})
+    expected.update({"adv": A.mean(), "adv.std": A.std(), "ess": 1 / (N * (w ** 2).sum()),
+                     "w.max": w.max()})
   assert found.keys() == expected.keys()
   assert not found.keys() & agent.update(**x).keys()  # both are keys of the same line of a log
   for key in expected:
