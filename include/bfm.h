@@ -354,7 +354,9 @@ BFM_API const double *bfm_agent_prompt_act(const bfm_agent *agent, int64_t *na);
 ///
 /// es 0 takes the policy's mean, the quickest. es > 0, at most 4096, draws so many actions around
 /// it and takes the one with the highest value F(s, a, z)·z; the draws depend on seed, step and the
-/// row only.
+/// row only. The agent's option es-base says how the members of F are combined: "mean" and "min" take
+/// the mean and the minimum of their values; "gain" takes the minimum of their gains over the policy's
+/// mean, which is then the first of the es actions.
 ///
 /// Threads: shared.
 BFM_API bfm_status bfm_agent_act(bfm_agent *agent, int replica, int64_t rows, const float *obs,

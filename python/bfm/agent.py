@@ -271,7 +271,8 @@ class Agent:
     """Actions [N, act], or [act] for one observation; z is [d] or [N, d].
 
     With es = 0 these are the policy's means. With es > 0 each is the best of es samples by F·z,
-    which depend on seed and step only.
+    which depend on seed and step only. The agent's option es_base says how the members of F are
+    combined: bfm.load(path, es_base="gain") replaces a model's own.
     """
     obs, lead = self._obs(obs)
     z = self._z(z, len(obs))

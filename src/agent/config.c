@@ -63,6 +63,10 @@ const Option agent_options[] = {
      "limit of the policy's noise in training"},
     {"es", OPTION_INT, AT(es), "32", 0, 4096, NULL,
      "evaluation-based sampling: act by the best of so many sampled actions; 0: off"},
+    {"es-base", OPTION_CHOICE, AT(es_base), "mean", 0, 0, ES_BASES,
+     "how the members of F judge a sampled action: by the mean or the minimum of their values, or "
+     "by "
+     "the minimum of their gains over the policy's mean, which is then one of the actions"},
     {"z-mix", OPTION_REAL, AT(z_mix), "0.5", 0, 1, NULL,
      "share of z that is B of a random state; the rest is Gaussian"},
     {"z-whiten", OPTION_BOOL, AT(z_whiten), "off", 0, 0, NULL,
@@ -179,10 +183,24 @@ int config_goal_columns(const Config *config, int64_t obs_dim, int32_t **out, in
   return BFM_OK;
 }
 
-void config_machine(const char *device, int64_t threads, char out[MACHINE_SIZE]) {
+void es_base_name(int es_base, char out[OPTION_TEXT_SIZE]) {
+  Config c = {.es_base = es_base};
+  options_get(options_find(agent_options, "es-base"), &c, out, OPTION_TEXT_SIZE);
+}
+
+void config_acting(const char *device, int64_t threads, int es_base, char out[MACHINE_SIZE]) {
   cJSON *options = cJSON_CreateObject();
   cJSON_AddStringToObject(options, "device", device);
   cJSON_AddNumberToObject(options, "threads", (double)threads);
+  if (es_base) {
+    char name[OPTION_TEXT_SIZE];
+    es_base_name(es_base - 1, name);
+    cJSON_AddStringToObject(options, "es-base", name);
+  }
   if (!cJSON_PrintPreallocated(options, out, MACHINE_SIZE, 0)) strcpy(out, "{}");
   cJSON_Delete(options);
+}
+
+void config_machine(const char *device, int64_t threads, char out[MACHINE_SIZE]) {
+  config_acting(device, threads, 0, out);
 }

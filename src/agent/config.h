@@ -13,7 +13,7 @@ typedef struct {
   char device[OPTION_TEXT_SIZE];
   int64_t hidden, feat, b_hidden, members;
   double gamma, polyak, lr, b_lr, ortho, sigma, noise_clip, beta, clip, ess, z_mix;
-  int weights, target, ensemble, adv, adv_base, b_norm, f_norm, pi_norm, z_whiten;
+  int weights, target, ensemble, adv, adv_base, es_base, b_norm, f_norm, pi_norm, z_whiten;
   int64_t es, z_groups, z_pool, mbar;
   char goal[OPTION_TEXT_SIZE];
 } Config;
@@ -23,7 +23,10 @@ enum { TARGET_MEAN, TARGET_MIN };
 enum { ENSEMBLE_PARALLEL, ENSEMBLE_SHARED };
 enum { ADV_MEAN, ADV_SUM };
 enum { ADV_BASE_MIN, ADV_BASE_MEAN };
+enum { ES_BASE_MEAN, ES_BASE_MIN, ES_BASE_GAIN };
 enum { PRESET_PAPER, PRESET_SMALL };
+
+#define ES_BASES "mean|min|gain"  // choices of es-base
 
 extern const Option agent_options[];
 
@@ -41,5 +44,12 @@ int config_goal_columns(const Config *config, int64_t obs_dim, int32_t **columns
 // the options that say where an agent runs, as JSON: {"device": "cpu", "threads": 2}
 #define MACHINE_SIZE (6 * OPTION_TEXT_SIZE + 64)  // JSON may escape a character as six
 void config_machine(const char *device, int64_t threads, char out[MACHINE_SIZE]);
+
+// the same with es-base, a choice of ES_ACT_BASES: "model" keeps the model's own
+#define ES_ACT_BASES "model|" ES_BASES
+void config_acting(const char *device, int64_t threads, int es_base, char out[MACHINE_SIZE]);
+
+// a value of es-base as text
+void es_base_name(int es_base, char out[OPTION_TEXT_SIZE]);
 
 #endif

@@ -171,21 +171,25 @@ static int backward(Workspace *w, int replica, int64_t rows, const float *obs, c
   return ops->sync(ops);
 }
 
-// for each of the n rows in the buffers, take the best by F·z of `samples` actions around mu
+// for each of the n rows in the buffers, take the best of `samples` actions around mu: the one with
+// the highest F·z, or, with es-base gain, the one whose gain over mu no member of F doubts most
 static void best_of(Workspace *w, int replica, int64_t n, int64_t samples, uint64_t seed,
                     uint64_t step, int64_t first_row) {
   const bfm_agent *a = w->agent;
   Ops *ops = w->ops;
   Infer *x = &w->infer;
+  int base = a->config.es_base, gain = base == ES_BASE_GAIN;
   ops->es_sample(ops, &(EsSample){.out = x->candidates, .mu = x->mu, .seed = seed, .step = step,
                                   .rows = n, .samples = samples, .act_dim = a->act_dim,
-                                  .first_row = first_row, .sigma = (float)a->config.sigma});
+                                  .first_row = first_row, .sigma = (float)a->config.sigma,
+                                  .mean_first = gain});
   run_f(w, replica, x->candidates, n, samples);
   ops->row_dot(ops, &(RowDot){.out = x->q, .a = x->f.out, .z = x->z, .replicas = 1, .members = a->M,
                               .rows = n * samples, .row_stride = x->rows, .d = a->d, .z_rows = n});
   ops->es_pick(ops, &(EsPick){.act = x->act, .candidates = x->candidates, .q = x->q, .rows = n,
                               .samples = samples, .act_dim = a->act_dim, .members = a->M,
-                              .q_stride = n * samples});
+                              .q_stride = n * samples, .min_members = base != ES_BASE_MEAN,
+                              .gain = gain});
 }
 
 // no robot is ever sent a NaN: finite observations can be so large that the networks overflow

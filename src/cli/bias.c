@@ -138,9 +138,8 @@ static void print_table(const Measure *m) {
   int width = task_width(&j->tasks);
   printf("%s, %ld episode%s per task and model, ", j->env, (long)j->options.episodes,
          j->options.episodes > 1 ? "s" : "");
-  if (j->options.es) printf("the best of %ld sampled actions\n", (long)j->options.es);
-  else printf("the policy's mean action\n");
-  printf("bias = return - predicted (below 0: overoptimistic), share = bias / |return|\n");
+  eval_common_print_es(j);
+  printf("\nbias = return - predicted (below 0: overoptimistic), share = bias / |return|\n");
   printf("%-*s %9s %9s %9s  %-8s %7s%s\n", width, "task", "return", "predicted", "bias", "",
          "share", m->run_count > 1 ? "  model" : "");
   for (int t = 0; t < m->common.tasks.count; t++) {
@@ -182,7 +181,7 @@ static void print_line(const Measure *m, int model, int task) {
   cJSON_AddStringToObject(line, "env", m->common.env);
   cJSON_AddStringToObject(line, "task", m->common.tasks.text[task]);
   cJSON_AddNumberToObject(line, "episodes", (double)j->options.episodes);
-  cJSON_AddNumberToObject(line, "es", (double)j->options.es);
+  eval_common_add_es(j, line, model);
   cJSON_AddNumberToObject(line, "seed", (double)j->options.seed);
   cJSON_AddNumberToObject(line, "return", earned);
   cJSON_AddNumberToObject(line, "predicted", earned - mean);
@@ -242,6 +241,7 @@ static int draw(const Measure *m, const char *path) {
 static int run(Measure *m) {
   EvalCommon *j = &m->common;
   char path[PATH_MAX];
+  TRY(check_es_base(j->options.es_base, j->options.es));
   if (m->path) TRY(plot_stem(m->path, path, sizeof path));
   j->count = j->model_count;
   cli_catch_signals();

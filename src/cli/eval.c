@@ -147,7 +147,7 @@ static void print_json(const Evaluation *e) {
       cJSON_AddStringToObject(line, "task", j->tasks.text[t]);
       if (e->z) cJSON_AddStringToObject(line, "z", e->z);
       cJSON_AddNumberToObject(line, "episodes", (double)j->options.episodes);
-      cJSON_AddNumberToObject(line, "es", (double)j->options.es);
+      eval_common_add_es(j, line, m);
       cJSON_AddNumberToObject(line, "seed", (double)j->options.seed);
       cJSON_AddNumberToObject(line, "mean", mean);
       cJSON_AddNumberToObject(line, "std", std);
@@ -211,8 +211,7 @@ static void print_table(const Evaluation *e) {
   int width = task_width(&j->tasks);
   printf("%s, %ld episode%s per task, ", j->env, (long)j->options.episodes,
          j->options.episodes > 1 ? "s" : "");
-  if (j->options.es) printf("the best of %ld sampled actions", (long)j->options.es);
-  else printf("the policy's mean action");
+  eval_common_print_es(j);
   printf("; mean ± std over %s\n", j->model_count > 1 ? "models" : "episodes");
   printf("%-*s %8s  %-7s", width, "task", "return", "");
   if (has_scores(e)) printf(" %8s", "D4RL");
@@ -234,6 +233,7 @@ static int run(Evaluation *e) {
         "--softmax %g has no effect with --z %s, which replaces prompting: leave it out",
         e->softmax, e->z);
   }
+  TRY(check_es_base(j->options.es_base, j->options.es));
   j->count = j->model_count + e->random;
   cli_catch_signals();
   progress_start(&j->progress, "eval", "steps", 0, 1, j->quiet);

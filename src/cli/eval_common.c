@@ -46,6 +46,8 @@ int eval_common_new(EvalCommon *j, int argc, const char *episodes) {
       {"es", OPTION_INT, AT(es), "0", 0, 4096, NULL,
        "evaluation-based sampling: act by the best of so many sampled actions; 0: by the "
        "policy's mean"},
+      {"es-base", OPTION_CHOICE, AT(es_base), "model", 0, 0, ES_ACT_BASES,
+       "how the members of F judge a sampled action, as in bfm train; model: as in the model"},
       {"seed", OPTION_INT, AT(seed), "0", 0, 9e15, NULL,
        "seed of the initial states and of sampled actions"},
       {"device", OPTION_TEXT, AT(device), "auto", 0, 0, NULL, "auto, cpu, cuda or cuda:n"},
@@ -54,7 +56,9 @@ int eval_common_new(EvalCommon *j, int argc, const char *episodes) {
   };
   rows[0].fallback = episodes;
   j->models = calloc(argc, sizeof *j->models);
-  if (!j->models) return bfm_fail(BFM_NO_MEMORY, "out of memory for %d arguments", argc);
+  j->es_bases = calloc(argc, sizeof *j->es_bases);
+  if (!j->models || !j->es_bases)
+    return bfm_fail(BFM_NO_MEMORY, "out of memory for %d arguments", argc);
   j->parsers[0] = (struct argp_child){&own_argp, 0, NULL, 0};
   j->parsers[1] = (struct argp_child){&j->flags.argp, 0, NULL, 1};
   return flags_new(&j->flags, rows, j, "Episodes");
@@ -69,6 +73,7 @@ void eval_common_free(EvalCommon *j) {
   tasklist_free(&j->tasks);
   flags_free(&j->flags);
   free(j->models);
+  free(j->es_bases);
 }
 
 // without --tasks, models must agree on their tasks, which are those of the first model
@@ -101,8 +106,9 @@ int eval_common_take_env(EvalCommon *j, const char *env, const char *list) {
 int eval_common_load(EvalCommon *j, bfm_agent **agent) {
   char options[MACHINE_SIZE];
   const char *path = j->models[j->now];
-  config_machine(j->options.device, j->options.threads, options);
+  config_acting(j->options.device, j->options.threads, j->options.es_base, options);
   TRY(bfm_agent_load(agent, path, options));
+  j->es_bases[j->now] = (*agent)->config.es_base;
   int status = eval_common_take_env(j, bfm_agent_env(*agent), "all");
   if (!status && bfm_agent_replicas(*agent) > 1) {
     status = bfm_fail(BFM_BAD_ARGUMENT,
@@ -110,6 +116,34 @@ int eval_common_load(EvalCommon *j, bfm_agent **agent) {
   }
   if (status) bfm_agent_free(*agent);
   return status;
+}
+
+int check_es_base(int es_base, int64_t es) {
+  if (!es_base || es) return BFM_OK;
+  char name[OPTION_TEXT_SIZE];
+  es_base_name(es_base - 1, name);
+  return bfm_fail(BFM_BAD_ARGUMENT,
+                  "--es-base %s judges sampled actions: give their number, --es 32", name);
+}
+
+void eval_common_add_es(const EvalCommon *j, cJSON *line, int model) {
+  cJSON_AddNumberToObject(line, "es", (double)j->options.es);
+  if (!j->options.es || model >= j->model_count) return;
+  char name[OPTION_TEXT_SIZE];
+  es_base_name(j->es_bases[model], name);
+  cJSON_AddStringToObject(line, "es_base", name);
+}
+
+void eval_common_print_es(const EvalCommon *j) {
+  if (!j->options.es) {
+    printf("the policy's mean action");
+    return;
+  }
+  printf("the best of %ld sampled actions", (long)j->options.es);
+  if (!j->options.es_base) return;
+  char name[OPTION_TEXT_SIZE];
+  es_base_name(j->options.es_base - 1, name);
+  printf(" (es-base %s)", name);
 }
 
 // one progress line counts the steps of all models

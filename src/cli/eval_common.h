@@ -12,11 +12,13 @@
 typedef struct {
   struct {
     int64_t episodes, steps, es, seed, threads;
+    int es_base;  // as in config_acting
     char device[OPTION_TEXT_SIZE];
   } options;
   Flags flags;                   // of these options
   struct argp_child parsers[3];  // children of a subcommand's own parser
   const char **models;           // their files
+  int *es_bases;                 // [model_count], the es-base that each model acts by
   int model_count;
   const char *list;  // the value of --tasks, or NULL
   int json, quiet;
@@ -41,6 +43,15 @@ int eval_common_take_env(EvalCommon *common, const char *env, const char *list);
 
 // read the present agent and take its domain
 int eval_common_load(EvalCommon *common, bfm_agent **agent);
+
+// refuse --es-base without --es; bfm play has these options too
+int check_es_base(int es_base, int64_t es);
+
+// the keys "es" and, where actions are sampled, "es_base" of a line of --json
+void eval_common_add_es(const EvalCommon *common, cJSON *line, int model);
+
+// print how the models act, for the head of a table
+void eval_common_print_es(const EvalCommon *common);
 
 // the plan of the evaluation, with the progress line in it
 bfm_evaluation eval_common_plan(EvalCommon *common);

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 
 #include "agent/agent.h"
+#include "agent/config.h"
+#include "cli/eval_common.h"
 #include "cli/prompt_args.h"
 #include "cli/cli.h"
 #include "core/files.h"
@@ -15,6 +17,7 @@
 
 typedef struct {
   int64_t steps, es, seed, threads, width, height, pictures;
+  int es_base;  // as in config_acting
   char device[OPTION_TEXT_SIZE];
 } PlayOptions;
 
@@ -25,6 +28,8 @@ static const Option play_options[] = {
     {"es", OPTION_INT, AT(es), "0", 0, 4096, NULL,
      "evaluation-based sampling: act by the best of so many sampled actions; 0: by the "
      "policy's mean"},
+    {"es-base", OPTION_CHOICE, AT(es_base), "model", 0, 0, ES_ACT_BASES,
+     "how the members of F judge a sampled action, as in bfm train; model: as in the model"},
     {"seed", OPTION_INT, AT(seed), "0", 0, 9e15, NULL,
      "seed of the initial state and of sampled actions"},
     {"width", OPTION_INT, AT(width), "0", 0, 4096, NULL,
@@ -210,7 +215,7 @@ static int play(Episode *e) {
   const PlayOptions *o = &a->options;
   char options[MACHINE_SIZE], note[4096] = "";
   int found;
-  config_machine(o->device, o->threads, options);
+  config_acting(o->device, o->threads, o->es_base, options);
   TRY(policy_find(&e->policy, a->model, &found));
   TRY((found ? open_policy : open_model)(e, options, note, sizeof note));
   e->score = a->score ? a->score : e->ask.reward ? e->ask.reward : e->ask.task;
@@ -233,6 +238,7 @@ static int run(const Arguments *a) {
     return bfm_fail(BFM_BAD_ARGUMENT, "name the file to write: -o film.mp4 or -o strip.png%s%s%s",
                     a->path ? ", not \"" : "", a->path ? a->path : "", a->path ? "\"" : "");
   }
+  TRY(check_es_base(a->options.es_base, a->options.es));
   OutputFile file;  // fail before the episode if the file cannot be written
   TRY(output_open(&file, a->path));
   output_discard(&file);

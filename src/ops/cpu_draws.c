@@ -153,8 +153,9 @@ static void es_sample_task(void *job, int64_t task, int worker) {
   const float *mu = x->mu + task * x->act_dim;
   for (int64_t k = 0; k < x->samples; k++) {
     int64_t first = ((x->first_row + task) * x->samples + k) * x->act_dim;
+    float sigma = k || !x->mean_first ? x->sigma : 0;
     for (int64_t j = 0; j < x->act_dim; j++) {
-      float a = mu[j] + x->sigma * random_normal(x->seed, STREAM_ES, x->step, first + j);
+      float a = mu[j] + sigma * random_normal(x->seed, STREAM_ES, x->step, first + j);
       x->out[(k * x->rows + task) * x->act_dim + j] = a > 1 ? 1 : a < -1 ? -1 : a;
     }
   }
@@ -167,8 +168,12 @@ static void es_pick_task(void *job, int64_t task, int worker) {
   int64_t best = 0;
   float best_q = -INFINITY;
   for (int64_t k = 0; k < x->samples; k++) {
-    float q = 0;
-    for (int64_t m = 0; m < x->members; m++) q += x->q[m * x->q_stride + k * x->rows + task];
+    float q = x->min_members ? INFINITY : 0;
+    for (int64_t m = 0; m < x->members; m++) {
+      const float *own = x->q + m * x->q_stride + task;
+      float value = own[k * x->rows] - (x->gain ? own[0] : 0);
+      q = x->min_members ? fminf(q, value) : q + value;
+    }
     if (q > best_q) {
       best_q = q;
       best = k;

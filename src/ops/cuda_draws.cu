@@ -178,7 +178,8 @@ __global__ void es_sample_kernel(const EsSample x) {
   unsigned j = at % act_dim, i = at / act_dim % rows, k = at / act_dim / rows;
   if (k >= x.samples) return;
   int64_t draw = ((x.first_row + i) * x.samples + k) * x.act_dim + j;
-  float a = x.mu[i * x.act_dim + j] + x.sigma * random_normal(x.seed, STREAM_ES, x.step, draw);
+  float sigma = k || !x.mean_first ? x.sigma : 0;
+  float a = x.mu[i * x.act_dim + j] + sigma * random_normal(x.seed, STREAM_ES, x.step, draw);
   x.out[at] = fminf(fmaxf(a, -1.0f), 1.0f);
 }
 
@@ -194,8 +195,12 @@ __global__ void es_pick_kernel(const EsPick x) {
   float best = -INFINITY;
   int64_t winner = 0;
   for (int64_t k = lane_index(); k < x.samples; k += 32) {
-    float q = 0;
-    for (int64_t m = 0; m < x.members; m++) q += x.q[m * x.q_stride + k * x.rows + row];
+    float q = x.min_members ? INFINITY : 0;
+    for (int64_t m = 0; m < x.members; m++) {
+      const float *own = x.q + m * x.q_stride + row;
+      float value = own[k * x.rows] - (x.gain ? own[0] : 0);
+      q = x.min_members ? fminf(q, value) : q + value;
+    }
     if (q > best) best = q, winner = k;
   }
   for (int i = 16; i > 0; i /= 2) {

@@ -373,21 +373,24 @@ typedef struct {
 // ------------------------------- acting ----------------------------------------------------------
 
 // Sample k of row i: out[k, i] = clip(mu_i + σ·normal, ±1). Its element j is draw
-// ((first_row + i)·samples + k)·act + j of (seed, STREAM_ES, step).
+// ((first_row + i)·samples + k)·act + j of (seed, STREAM_ES, step). With mean_first, sample 0 is mu_i.
 typedef struct {
   float *out;  // [samples, rows, act]
   const float *mu;
   uint64_t seed, step;
   int64_t rows, samples, act_dim, first_row;  // first_row: index of row 0 in the whole call
   float sigma;
+  int mean_first;
 } EsSample;
 
-// act[i] = candidates[k, i] with the k that maximizes mean_m q[m, k, i]; ties: the first k
+// act[i] = candidates[k, i] with the k that maximizes mean_m x[m, k, i], or min_m with min_members;
+// x is q, or with gain q[m, k, i] − q[m, 0, i]. Ties: the first k
 typedef struct {
   float *act;
   const float *candidates;  // [samples, rows, act]
   const float *q;           // [members, q_stride], samples·rows used
   int64_t rows, samples, act_dim, members, q_stride;
+  int min_members, gain;
 } EsPick;
 
 // out[j] += Σ_i w_i·x[i, j] in double; the order does not depend on the number of threads

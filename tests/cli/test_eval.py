@@ -6,7 +6,7 @@ import subprocess
 
 import numpy as np
 import pytest
-from conftest import BFM, TINY, refused, run
+from conftest import BFM, TINY, refused, run, train_point_mass
 
 SHORT = ["--episodes", 3, "--steps", 5]
 
@@ -131,3 +131,26 @@ def test_ctrl_c_ends_with_a_sentence(models):
   finally:
     process.kill()
   assert process.returncode == 128 + signal.SIGINT and "stopped" in error and not out
+
+
+def test_how_members_judge_sampled_actions(models, tmp_path):
+  """--es-base replaces the model's own, which bfm train saves."""
+  bases = {base: lines(models[0], *SHORT, "--tasks", "x", "--es", 16, "--es-base", base)[0]
+           for base in ("mean", "min", "gain")}
+  own = lines(models[0], *SHORT, "--tasks", "x", "--es", 16)[0]
+  assert own["es_base"] == "mean" and own["returns"] == bases["mean"]["returns"]
+  assert [line["es_base"] for line in bases.values()] == ["mean", "min", "gain"]
+  assert len({tuple(line["returns"]) for line in bases.values()}) == 3
+  trained = train_point_mass(tmp_path, "--seeds", 2, "--es-base", "gain") / "model.0.safetensors"
+  saved = lines(trained, *SHORT, "--tasks", "x", "--es", 16)[0]
+  assert saved["es_base"] == "gain" and saved["returns"] == bases["gain"]["returns"]
+  assert "es_base" not in lines(models[0], *SHORT, "--tasks", "x")[0]
+  table = run("eval", models[0], *SHORT, "--tasks", "x", "--es", 16, "--es-base", "min").stdout
+  assert "the best of 16 sampled actions (es-base min)" in table
+
+
+@pytest.mark.parametrize("command", [["eval"], ["bias"], ["play", "--task", "easy", "-o", "x.png"]])
+def test_es_base_needs_es(models, command):
+  assert ("--es-base min judges sampled actions: give their number, --es 32"
+          in refused(*command, models[0], "--es-base", "min"))
+  assert "es-base" in refused(*command, models[0], "--es", 4, "--es-base", "max")

@@ -242,15 +242,24 @@ def test_one_observation_and_one_z():
 
 
 @pytest.mark.parametrize("options", [{}, {"members": 3, "sigma": 0.5}, {"ensemble": "shared"},
-                                     {"algo": "lap", "blocks": 1, "members": 1}])
+                                     {"algo": "lap", "blocks": 1, "members": 1},
+                                     {"es_base": "min", "members": 3}, {"es_base": "gain"},
+                                     {"es_base": "gain", "members": 1}])
 def test_evaluation_based_sampling_takes_the_best_action(options):
-  """The action with the largest mean F.z among normals around pi; more rows than fit into one pass."""
+  """The action that F prefers among normals around pi; more rows than fit into one pass.
+
+  The members' values F.z are combined as es_base says.
+  """
   agent, rows, samples, seed, step = make(**options), 300, 16, 11, 5
   rng = np.random.default_rng(0)
   obs, z = rng.standard_normal((rows, OBS)), 3 * rng.standard_normal((rows, 8))
   noise = normal(seed, ES, step, rows * samples * ACT).reshape(rows, samples, ACT)
   acts = np.clip(agent.pi(obs, z)[:, None] + options.get("sigma", 0.2) * noise, -1, 1)
-  value = [np.einsum("mnd,nd->n", agent.F(obs, acts[:, k], z), z) for k in range(samples)]
+  base = options.get("es_base", "mean")
+  if base == "gain":
+    acts[:, 0] = agent.pi(obs, z)
+  q = np.stack([np.einsum("mnd,nd->mn", agent.F(obs, acts[:, k], z), z) for k in range(samples)])
+  value = {"mean": q.mean(1), "min": q.min(1), "gain": (q - q[0]).min(1)}[base]
   best = acts[np.arange(rows), np.argmax(value, 0)]
   np.testing.assert_allclose(agent.act(obs, z, es=samples, seed=seed, step=step), best, atol=1e-5)
 

@@ -69,8 +69,14 @@ void test_es(void **state) {
   BOTH(es_sample, EsSample, .out = AT(out), .mu = AT(mu), .seed = 5, .step = 7, .rows = N,
        .samples = samples, .act_dim = act, .first_row = 1000, .sigma = 0.2f);
   check("es_sample", out, 2e-5);
-  BOTH(es_pick, EsPick, .act = AT(picked), .candidates = AT(out), .q = AT(q), .rows = N,
-       .samples = samples, .act_dim = act, .members = M, .q_stride = N * samples);
-  check("es_pick", picked, 2e-5);
+  for (int base = 0; base < 4; base++) {
+    BOTH(es_pick, EsPick, .act = AT(picked), .candidates = AT(out), .q = AT(q), .rows = N,
+         .samples = samples, .act_dim = act, .members = M, .q_stride = N * samples,
+         .min_members = base & 1, .gain = base / 2);
+    check("es_pick", picked, 2e-5);
+  }
+  BOTH(es_sample, EsSample, .out = AT(out), .mu = AT(mu), .seed = 5, .step = 7, .rows = N,
+       .samples = samples, .act_dim = act, .sigma = 0.2f, .mean_first = 1);
+  check("es_sample with the mean first", out, 2e-5);
   forget_buffers();
 }
