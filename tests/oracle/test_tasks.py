@@ -125,6 +125,7 @@ FORMULAS = {
         p.named.data.sensordata["center_of_mass"][2], 1, INF, 1, 0.5),
     ("quadruped", "march"): lambda p: upright(p) * linear(p.torso_velocity()[0], 2.25, 2.75, 2.5,
                                                           0.5),
+    ("quadruped", "skip"): lambda p: upright(p) * linear(min(p.torso_velocity()[:2]), 1, INF, 1),
     ("humanoid", "march"): lambda p: small_control(p) * humanoid_standing(p) * (5 * linear(
         np.linalg.norm(p.center_of_mass_velocity()[:2]), 4.5, 5.5, 5) + 1) / 6,
     ("humanoid", "left_hand"): lambda p: still(p) * linear(p.torso_upright(), 0.9, INF, 1.9) * (
