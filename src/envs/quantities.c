@@ -355,8 +355,7 @@ static int number_index(const char *text, int size) {
   return *end || index >= size ? -1 : (int)index;
 }
 
-// the robot is the first child of the world that can move
-static int robot_body(const mjModel *m) {
+int quantities_robot(const mjModel *m) {
   for (int b = 1; b < m->nbody; b++) {
     if (m->body_parentid[b] != 0) continue;
     int end = subtree_end(m, b);
@@ -443,7 +442,7 @@ static int is_name(const char *name, const char *text, size_t length) {
 
 // finds the robot's centre of mass or angular momentum
 static int robot_find(Quantity *q, const mjModel *m, const char *name) {
-  if (part_find(q, BODY, robot_body(m), name)) return BFM_OK;
+  if (part_find(q, BODY, quantities_robot(m), name)) return BFM_OK;
   return bfm_fail(BFM_BAD_ARGUMENT,
                   "'%s' is unknown; there are com.x com.y com.z com.vx com.vy com.vz "
                   "angmom.x angmom.y angmom.z",
@@ -626,7 +625,7 @@ void quantities_help(const mjModel *m, FILE *out) {
   print_part(out, "sensor", "x y z, or 0 1 2 ...", "the bare name", "the sensor's reading");
 
   char name[NAME_SIZE], parts[NAME_SIZE], of[2 * NAME_SIZE];
-  const char *robot = mj_id2name(m, mjOBJ_BODY, robot_body(m));
+  const char *robot = mj_id2name(m, mjOBJ_BODY, quantities_robot(m));
   quantity_typed_name(name, sizeof name, robot ? robot : "");
   snprintf(of, sizeof of, *name ? "of the whole robot (%s)" : "of the whole robot", name);
   fputs("\nWithout a name before them:\n", out);

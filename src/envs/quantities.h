@@ -45,6 +45,9 @@ typedef struct {
 // is an error, with a message, if the object has no such part or if the name is ambiguous.
 int quantity_find(Quantity *quantity, const mjModel *model, const char *name);
 
+// the body of the robot: the first child of the world that can move
+int quantities_robot(const mjModel *model);
+
 // whether this word can be a prefix before a colon, such as "joint" in "joint:bthigh"
 int quantity_is_prefix(const char *word, size_t length);
 
