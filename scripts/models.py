@@ -28,7 +28,6 @@ WHEELS = {
         ("dm_control/suite/common/*.xml", "models/suite", "dm_control/suite/"),
         ("dm_control/composer/arena.xml", "models/jaco", "dm_control/composer/"),
         ("dm_control/third_party/kinova/*", "models/jaco", "dm_control/third_party/kinova/"),
-        ("dm_control/entities/props/duplo/*.xml", "models/jaco", "dm_control/entities/props/duplo/"),
         ("*/licenses/LICENSE", "licenses/dm_control", "dm_control-1.0.50.dist-info/licenses/"),
     ],
     "gymnasium==1.4.0": [

@@ -1,16 +1,17 @@
-// jaco: dm_control manipulation's reach_duplo_features. This file assembles arm, hand, brick and
-// floor with mjSpec, body for body as dm_control's composer does. The observation has the joints of
-// arm and hand, torques, the tool centre point and the brick; actions are joint velocities. The hand
-// starts above the floor and points down (by inverse kinematics), beside a brick at rest.
+// jaco: dm_control manipulation's reach_site_features, whose observation contains a target that is left
+// out here, because rewards are prompts. This file assembles arm, hand and floor with mjSpec, body for
+// body as dm_control's composer does. The observation has the joints of arm and hand, torques and the
+// tool centre point; actions are joint velocities. At first the hand is anywhere in a box above the
+// floor and points down, by inverse kinematics.
 
 #include <stdio.h>
 #include <string.h>
 
 #include "envs/domain.h"
 
-enum { PINCH, BRICK, TORQUE, BRICK_POS, BRICK_QUAT, BRICK_LINVEL, BRICK_ANGVEL, HAND };
+enum { PINCH, TORQUE, HAND };
 
-enum { ARM_JOINTS = 6, JOINTS = 9 };  // arm; arm and hand. The brick's free joint follows
+enum { ARM_JOINTS = 6, JOINTS = 9 };  // arm; arm and hand
 
 static const Alias aliases[] = {
     {"tcp", "hand_pinchsite", "the tool centre point: tcp.x, tcp.y, tcp.z"},
@@ -68,20 +69,6 @@ static int equip_hand(mjSpec *hand) {
     char joint[16];
     snprintf(joint, sizeof joint, "finger_%d", i);
     TRY(add_velocity_actuator(hand, joint, 10, 5, 1));
-  }
-  return BFM_OK;
-}
-
-// makes the brick's flanges collide, and gives its studs the radius that fits into them
-static int equip_brick(mjSpec *brick) {
-  for (mjsElement *e = mjs_firstElement(brick, mjOBJ_GEOM); e; e = mjs_nextElement(brick, e)) {
-    const char *name = mjs_getString(mjs_getName(e));
-    if (!strncmp(name, "flange", 6)) mjs_asGeom(e)->contype = 4;
-    if (!strncmp(name, "stud_", 5)) mjs_asGeom(e)->size[0] = 0.004647;
-    if (strncmp(name, "base", 4)) {
-      float red[4] = {1, 0, 0, 1};
-      memcpy(mjs_asGeom(e)->rgba, red, sizeof red);
-    }
   }
   return BFM_OK;
 }
@@ -164,7 +151,7 @@ static int attach(mjSpec *spec, mjsBody *at, const char *folder, const char *fil
 // arm and hand are attached to bodies of their own, like composer's attachment frames
 static int edit(mjSpec *spec, const char *folder) {
   mjsBody *world = mjs_findBody(spec, "world"), *attached;
-  spec->option.disableflags |= mjDSBL_NATIVECCD | mjDSBL_MULTICCD;
+  spec->option.disableflags |= mjDSBL_NATIVECCD;
   add_floor(spec);
 
   mjsBody *arm = mjs_addBody(world, NULL);
@@ -179,40 +166,23 @@ static int edit(mjSpec *spec, const char *folder) {
   hand->quat[0] = hand->quat[3] = 0;
   hand->quat[1] = hand->quat[2] = 0.70710678118;  // the orientation of the arm's wrist site
   TRY(attach(spec, hand, folder, "jaco_hand.xml", "hand", "hand_", equip_hand, &attached));
-
-  TRY(attach(spec, world, folder, "duplo2x4.xml", "world", "brick_", equip_brick, &attached));
-  mjs_setName(attached->element, "brick");
-  mjs_setName(mjs_addFreeJoint(attached)->element, "brick_root");
   return BFM_OK;
 }
 
 // ---------------------------------- initial states -----------------------------------------------
 
-// whether a geom belongs to the floor (0), the arm (1), the hand (2) or the brick (3)
+// whether a geom belongs to the floor (0), the arm (1) or the hand (2)
 static int part_of(const World *world, int geom) {
   int body = world->model->geom_bodyid[geom];
-  if (body == 0) return 0;
-  if (body == world->ids[BRICK]) return 3;
-  return body >= world->ids[HAND] ? 2 : 1;
+  return body == 0 ? 0 : body < world->ids[HAND] ? 1 : 2;
 }
 
 // whether the arm touches itself, the hand or the floor, or the hand touches the floor
-static int robot_collides(const World *world, const mjData *data) {
+static int collides(const World *world, const mjData *data) {
   for (int c = 0; c < data->ncon; c++) {
     const mjContact *contact = data->contact + c;
     int a = part_of(world, contact->geom[0]), b = part_of(world, contact->geom[1]);
-    if (contact->dist <= 0 && a != 3 && b != 3 && !(a == 2 && b == 2)) return 1;
-  }
-  return 0;
-}
-
-static int brick_collides(const World *world, const mjData *data) {
-  for (int c = 0; c < data->ncon; c++) {
-    const mjContact *contact = data->contact + c;
-    if (contact->dist <= 0 &&
-        (part_of(world, contact->geom[0]) == 3 || part_of(world, contact->geom[1]) == 3)) {
-      return 1;
-    }
+    if (contact->dist <= 0 && !(a == 2 && b == 2)) return 1;
   }
   return 0;
 }
@@ -234,7 +204,7 @@ static double tcp_error(const World *world, const mjData *data, const double tar
 // from the target, Gauss-Newton near it. Returns 1 on success.
 static int reach(const World *world, mjData *data, const double target[3]) {
   const mjModel *model = world->model;
-  double jacobian[6 * 15], hessian[36], error[6], update[6];
+  double jacobian[6 * JOINTS], hessian[36], error[6], update[6];
 
   for (int step = 0; step < 100; step++) {
     mj_kinematics(model, data);
@@ -279,18 +249,20 @@ static int wrap_angles(const mjModel *model, mjData *data) {
   return 1;
 }
 
+// Draws a place for the tool centre point and moves the arm there. If inverse kinematics fails, it starts
+// again from random joints, up to ten times; after that, or if the arm then collides, a new place is drawn.
 static void draw_arm(const World *world, mjData *data, Draws *draw) {
   const mjModel *model = world->model;
   double initial[ARM_JOINTS];
   mju_copy(initial, data->qpos, ARM_JOINTS);
 
   for (int rejected = 0;; draw_again(&rejected)) {
-    double target[3] = {draw_uniform(draw, -0.1, 0.1), draw_uniform(draw, -0.1, 0.1),
-                        draw_uniform(draw, 0.2, 0.4)};
+    double target[3] = {draw_uniform(draw, -0.2, 0.2), draw_uniform(draw, -0.2, 0.2),
+                        draw_uniform(draw, 0.02, 0.4)};
     for (int attempt = 0; attempt < 10; attempt++) {
       if (reach(world, data, target) && wrap_angles(model, data)) {
-        mj_forward(model, data);
-        if (!robot_collides(world, data)) return;
+        mj_fwdPosition(model, data);
+        if (!collides(world, data)) return;
         break;
       }
       for (int i = 0; i < ARM_JOINTS; i++) {
@@ -303,40 +275,6 @@ static void draw_arm(const World *world, mjData *data, Draws *draw) {
   }
 }
 
-static void draw_brick(const World *world, mjData *data, Draws *draw) {
-  double *qpos = data->qpos + JOINTS;
-  for (int rejected = 0;; draw_again(&rejected)) {
-    qpos[0] = draw_uniform(draw, -0.1, 0.1);
-    qpos[1] = draw_uniform(draw, -0.1, 0.1);
-    qpos[2] = 0.001;
-    double up[3] = {0, 0, 1};
-    mju_axisAngle2Quat(qpos + 3, up, draw_uniform(draw, -mjPI, mjPI));
-    mj_forward(world->model, data);
-    if (!brick_collides(world, data)) return;
-  }
-}
-
-// lets the brick come to rest, within at most two seconds, while the robot does not move
-static void settle(const World *world, mjData *data) {
-  double qpos[JOINTS], qvel[JOINTS];
-  mju_copy(qpos, data->qpos, JOINTS);
-  mju_copy(qvel, data->qvel, JOINTS);
-
-  for (double start = data->time; data->time - start < 2;) {
-    world_step(world, data, 1);
-    mju_copy(data->qpos, qpos, JOINTS);
-    mju_copy(data->qvel, qvel, JOINTS);
-    mj_forward(world->model, data);
-
-    double speed = 0, acceleration = 0;
-    for (int i = JOINTS; i < JOINTS + 6; i++) {
-      speed = fmax(speed, fabs(data->qvel[i]));
-      acceleration = fmax(acceleration, fabs(data->qacc[i]));
-    }
-    if (speed < 1e-3 && acceleration < 1e-2) return;
-  }
-}
-
 static void reset(const World *world, mjData *data, Draws *draw) {
   double closed = draw_uniform(draw, 0, 1);
   for (int i = ARM_JOINTS; i < JOINTS; i++) {
@@ -344,8 +282,6 @@ static void reset(const World *world, mjData *data, Draws *draw) {
     data->qpos[i] = range[0] + closed * (range[1] - range[0]);
   }
   draw_arm(world, data, draw);
-  draw_brick(world, data, draw);
-  settle(world, data);
 }
 
 // ---------------------------------- observation --------------------------------------------------
@@ -366,37 +302,24 @@ static void observe(const World *world, const mjData *data, double *obs) {
   obs = put(obs, data->qpos + ARM_JOINTS, JOINTS - ARM_JOINTS);
   obs = put(obs, data->qvel + ARM_JOINTS, JOINTS - ARM_JOINTS);
   obs = put(obs, data->site_xpos + 3 * world->ids[PINCH], 3);
-  obs = put(obs, data->site_xmat + 9 * world->ids[PINCH], 9);
-  obs = put(obs, world_sensor(world, data, BRICK_ANGVEL), 3);
-  obs = put(obs, world_sensor(world, data, BRICK_LINVEL), 3);
-  obs = put(obs, world_sensor(world, data, BRICK_QUAT), 4);
-  put(obs, world_sensor(world, data, BRICK_POS), 3);
+  put(obs, data->site_xmat + 9 * world->ids[PINCH], 9);
 }
 
 const Domain jaco_domain = {
-    .name = "jaco", .help = "arm with six joints and a hand with three fingers, and a brick",
-    .file = "jaco/arena.xml", .obs_dim = 55,
+    .name = "jaco", .help = "arm with six joints and a hand with three fingers",
+    .file = "jaco/arena.xml", .obs_dim = 42,
     .observed = {{"jaco_arm/joints_pos", 12},
                  {"jaco_arm/joints_torque", 6},
                  {"jaco_arm/joints_vel", 6},
                  {"jaco_arm/jaco_hand/joints_pos", 3},
                  {"jaco_arm/jaco_hand/joints_vel", 3},
                  {"jaco_arm/jaco_hand/pinch_site_pos", 3},
-                 {"jaco_arm/jaco_hand/pinch_site_rmat", 9},
-                 {"duplo2x4/angular_velocity", 3},
-                 {"duplo2x4/linear_velocity", 3},
-                 {"duplo2x4/orientation", 4},
-                 {"duplo2x4/position", 3}},
+                 {"jaco_arm/jaco_hand/pinch_site_rmat", 9}},
     .substeps = 20, .episode_steps = 250, .scaled = 1, .camera = "front_far", .aliases = aliases,
     .names =
         {
             [PINCH] = {mjOBJ_SITE, "hand_pinchsite"},
-            [BRICK] = {mjOBJ_BODY, "brick"},
             [TORQUE] = {mjOBJ_SENSOR, "arm_joint_1_torque"},
-            [BRICK_POS] = {mjOBJ_SENSOR, "brick_position"},
-            [BRICK_QUAT] = {mjOBJ_SENSOR, "brick_orientation"},
-            [BRICK_LINVEL] = {mjOBJ_SENSOR, "brick_linear_velocity"},
-            [BRICK_ANGVEL] = {mjOBJ_SENSOR, "brick_angular_velocity"},
             [HAND] = {mjOBJ_BODY, "hand"},
         },
     .edit = edit,

@@ -106,9 +106,8 @@ static const Task tasks[] = {
      "exp(-(vx^2 + vy^2)) * (pelvis.z < 0.2) * (abs(left_ankle.y - right_ankle.y) > 0.5)",
      "do a split on the ground"},
 
-    // jaco: move the tool centre point to a place on the floor; the random places were drawn once
-    {"jaco", "reach_duplo", TASK_PROMPT, "tolerance(dist(tcp, brick), 0, 0.05, 0.05)",
-     "reach the brick"},
+    // jaco: move the tool centre point to a place on the floor, or to one drawn from the box of initial
+    // states: numpy.random.default_rng(0).uniform((-.2, -.2, .02), (.2, .2, .4), (4, 3)).round(4)
     {"jaco", "reach_top_left", TASK_KNOWN,
      "tolerance(norm(tcp.x + 0.09, tcp.y - 0.09, tcp.z - 0.001), 0, 0.05, 0.05)",
      "reach (-0.09, 0.09)"},
@@ -122,17 +121,17 @@ static const Task tasks[] = {
      "tolerance(norm(tcp.x - 0.09, tcp.y + 0.09, tcp.z - 0.001), 0, 0.05, 0.05)",
      "reach (0.09, -0.09)"},
     {"jaco", "reach_random1", TASK_NEW,
-     "tolerance(norm(tcp.x - 0.0417, tcp.y + 0.0672, tcp.z - 0.001), 0, 0.05, 0.05)",
-     "reach (0.0417, -0.0672)"},
+     "tolerance(norm(tcp.x - 0.0548, tcp.y + 0.0921, tcp.z - 0.0356), 0, 0.05, 0.05)",
+     "reach (0.0548, -0.0921, 0.0356)"},
     {"jaco", "reach_random2", TASK_NEW,
-     "tolerance(norm(tcp.x + 0.0713, tcp.y - 0.0184, tcp.z - 0.001), 0, 0.05, 0.05)",
-     "reach (-0.0713, 0.0184)"},
+     "tolerance(norm(tcp.x + 0.1934, tcp.y - 0.1253, tcp.z - 0.3668), 0, 0.05, 0.05)",
+     "reach (-0.1934, 0.1253, 0.3668)"},
     {"jaco", "reach_random3", TASK_NEW,
-     "tolerance(norm(tcp.x - 0.0128, tcp.y - 0.0836, tcp.z - 0.001), 0, 0.05, 0.05)",
-     "reach (0.0128, 0.0836)"},
+     "tolerance(norm(tcp.x - 0.0427, tcp.y - 0.0918, tcp.z - 0.2266), 0, 0.05, 0.05)",
+     "reach (0.0427, 0.0918, 0.2266)"},
     {"jaco", "reach_random4", TASK_NEW,
-     "tolerance(norm(tcp.x + 0.0291, tcp.y + 0.0543, tcp.z - 0.001), 0, 0.05, 0.05)",
-     "reach (-0.0291, -0.0543)"},
+     "tolerance(norm(tcp.x - 0.174, tcp.y - 0.1263, tcp.z - 0.021), 0, 0.05, 0.05)",
+     "reach (0.174, 0.1263, 0.021)"},
 
     // point_mass
     {"point_mass", "easy", TASK_KNOWN,

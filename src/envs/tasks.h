@@ -8,7 +8,7 @@
 typedef enum {
   TASK_KNOWN,   // a task of the datasets
   TASK_NEW,     // a task that is used only for tests
-  TASK_PROMPT,  // an example of what users may type: the paper's prompts, dm_control's own for jaco
+  TASK_PROMPT,  // an example of what users may type: the paper's prompts
 } TaskKind;
 
 typedef struct {
