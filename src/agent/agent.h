@@ -171,4 +171,8 @@ int agent_check_z(const float *z, int64_t d);  // refuses a z that cannot be nor
 
 void prompt_states_free(PromptStates *states);
 
+// files.c
+// bfm_agent_load, which also accepts a model of an earlier version's domain, to describe it
+int agent_read(bfm_agent **out, const char *path, const char *options);
+
 #endif

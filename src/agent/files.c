@@ -12,6 +12,7 @@
 #include "agent/agent.h"
 #include "nets/checkpoint.h"
 #include "core/bf16.h"
+#include "envs/domain.h"
 
 enum { MODEL, STATE };
 
@@ -347,7 +348,7 @@ static int load(bfm_agent **out, const SafeTensors *file, const char *options) {
   return status;
 }
 
-bfm_status bfm_agent_load(bfm_agent **out, const char *path, const char *options) {
+int agent_read(bfm_agent **out, const char *path, const char *options) {
   NEED("agent", out);
   *out = NULL;
   SafeTensors *file;
@@ -358,4 +359,13 @@ bfm_status bfm_agent_load(bfm_agent **out, const char *path, const char *options
   bfm_agent_free(*out);
   *out = NULL;
   return bfm_fail_prefix(status, "%s: ", path);
+}
+
+bfm_status bfm_agent_load(bfm_agent **out, const char *path, const char *options) {
+  TRY(agent_read(out, path, options));
+  int status = domain_check_obs((*out)->prompt.env, (*out)->obs_dim, path);
+  if (!status) return BFM_OK;
+  bfm_agent_free(*out);
+  *out = NULL;
+  return status;
 }

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "agent/config.h"
+#include "agent/agent.h"
 #include "cli/cli.h"
 #include "cli/coverage.h"
 #include "cli/pictures.h"
@@ -19,6 +19,7 @@
 #include "data/episode_index.h"
 #include "data/hdf5.h"
 #include "data/safetensors.h"
+#include "explore/explorer.h"
 
 // ---------------------------------- ranges -------------------------------------------------------
 
@@ -181,7 +182,7 @@ static int tensors_info(const SafeTensors *file, cJSON *info) {
 
 static int check_agent(const char *path, cJSON *info) {
   bfm_agent *agent;
-  TRY(bfm_agent_load(&agent, path, CHECKED_ON));
+  TRY(agent_read(&agent, path, CHECKED_ON));
   int64_t states = bfm_agent_prompt_count(agent);
   if (states) cJSON_AddNumberToObject(info, "prompt_states", (double)states);
   char fingerprint[9];
@@ -194,7 +195,7 @@ static int check_agent(const char *path, cJSON *info) {
 static int check_explorer(const char *path, cJSON *info) {
   bfm_explorer *explorer;
   (void)info;
-  TRY(bfm_explorer_load(&explorer, path, 1, CHECKED_ON));
+  TRY(explorer_read(&explorer, path, 1, CHECKED_ON));
   bfm_explorer_free(explorer);
   return BFM_OK;
 }

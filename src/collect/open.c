@@ -133,9 +133,18 @@ static int read_numbers(hid_t file, const char *name, int64_t *rows, double **ou
   return hdf5_read_doubles(file, name, *rows, 1, *out);
 }
 
+// observations of an earlier version's domain cannot be continued
+static int check_observations(const Collection *c, hid_t file) {
+  int64_t rows, columns;
+  int axes, status = hdf5_shape(file, "observations", &rows, &columns, &axes);
+  if (status) return bfm_fail_prefix(status, "%s: ", c->plan.path);
+  return domain_check_obs(c->env_name, columns, c->plan.path);
+}
+
 static int read_resumed(hid_t file, void *context) {
   Resumed *r = context;
   TRY(read_notes(r->collection, file));
+  TRY(check_observations(r->collection, file));
   int status = read_numbers(file, "infos/step", &r->rows, &r->steps);
   if (!status) status = read_numbers(file, "infos/source", &r->source_rows, &r->sources);
   if (status) return bfm_fail_prefix(status, "%s: ", r->collection->plan.path);

@@ -43,6 +43,16 @@ int domain_find(const Domain **domain, const char *name) {
   return bfm_fail(BFM_BAD_ARGUMENT, "unknown domain '%s'", name);
 }
 
+int domain_check_obs(const char *name, int64_t obs_dim, const char *path) {
+  const Domain *domain;
+  if (domain_find(&domain, name) || !domain->old_obs_dim || obs_dim != domain->old_obs_dim) {
+    return BFM_OK;
+  }
+  return bfm_fail(BFM_BAD_FILE,
+                  "%s has %d observations: %s %s and has %d now; collect and train again", path,
+                  domain->old_obs_dim, name, domain->old_obs, domain->obs_dim);
+}
+
 static int part_columns(const Domain *domain, const char *word, char *out, size_t size) {
   Suggestion nearest = {.word = word};
   const ObsPart *part = domain->observed;

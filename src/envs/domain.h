@@ -35,6 +35,8 @@ typedef struct {
   const char *name, *help;
   const char *file;  // path below the folder of models
   int obs_dim;
+  int old_obs_dim;              // of an earlier version, whose files are refused; 0: never changed
+  const char *old_obs;          // what the robot had then: "had a brick before version 0.2"
   ObsPart observed[OBS_PARTS];  // in order; their sizes add up to obs_dim
   // The last goal_dim numbers of an observation are a goal, which D4RL's files contain; in bfm's
   // observations they are zero, and the rest is qpos. 0: observations have no goal
@@ -71,6 +73,9 @@ extern const Domain walker_domain, cheetah_domain, quadruped_domain, humanoid_do
 int domain_find(const Domain **domain, const char *name);
 // row number i, NULL after the last
 const Domain *domain_at(int i);
+// Refuses a file whose observations are those of an earlier version's domain. name may be NULL, empty
+// or no domain: such files are accepted
+int domain_check_obs(const char *name, int64_t obs_dim, const char *path);
 // replaces the names of parts in a list of the observation's columns: "height,20:24" → "14:15,20:24"
 int domain_columns(const Domain *domain, const char *text, char *out, size_t size);
 

@@ -307,7 +307,8 @@ static void observe(const World *world, const mjData *data, double *obs) {
 
 const Domain jaco_domain = {
     .name = "jaco", .help = "arm with six joints and a hand with three fingers",
-    .file = "jaco/arena.xml", .obs_dim = 42,
+    .file = "jaco/arena.xml", .obs_dim = 42, .old_obs_dim = 55,
+    .old_obs = "had a brick before version 0.2",
     .observed = {{"jaco_arm/joints_pos", 12},
                  {"jaco_arm/joints_torque", 6},
                  {"jaco_arm/joints_vel", 6},

@@ -31,6 +31,8 @@ extern const Option explorer_options[];
 // start: set initial parameters; else they are zero until they are read from a file
 int explorer_new(bfm_explorer **explorer, int64_t obs_dim, int64_t act_dim, int tasks, int envs,
                  const ExplorerOptions *options, int start);
+// bfm_explorer_load, which also accepts a file of an earlier version's domain, to describe it
+int explorer_read(bfm_explorer **explorer, const char *path, int envs, const char *options);
 const ExplorerOptions *explorer_options_of(const bfm_explorer *explorer);
 // bfm_explorer_save_state, with the domain and the tasks in the metadata unless they are NULL
 int explorer_save_state(bfm_explorer *explorer, const char *env, const char *tasks,

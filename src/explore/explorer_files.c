@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "envs/domain.h"
 #include "nets/checkpoint.h"
 #include "explore/explorer.h"
 
@@ -119,7 +120,7 @@ static int load(bfm_explorer **out, const SafeTensors *file, int envs, const cha
   return status ? status : restore(*out, file, kind, step);
 }
 
-bfm_status bfm_explorer_load(bfm_explorer **out, const char *path, int envs, const char *options) {
+int explorer_read(bfm_explorer **out, const char *path, int envs, const char *options) {
   NEED("explorer", out);
   *out = NULL;
   SafeTensors *file;
@@ -130,4 +131,21 @@ bfm_status bfm_explorer_load(bfm_explorer **out, const char *path, int envs, con
   bfm_explorer_free(*out);
   *out = NULL;
   return bfm_fail_prefix(status, "%s: ", path);
+}
+
+static int check_domain(const bfm_explorer *e, const char *path) {
+  SafeTensors *file;
+  TRY(safetensors_open(&file, path));
+  int status = domain_check_obs(safetensors_metadata(file, "env"), e->obs_dim, path);
+  safetensors_close(file);
+  return status;
+}
+
+bfm_status bfm_explorer_load(bfm_explorer **out, const char *path, int envs, const char *options) {
+  TRY(explorer_read(out, path, envs, options));
+  int status = check_domain(*out, path);
+  if (!status) return BFM_OK;
+  bfm_explorer_free(*out);
+  *out = NULL;
+  return status;
 }

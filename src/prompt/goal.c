@@ -198,6 +198,8 @@ static int json_goal(bfm_agent *a, int replica, const cJSON *json, const char *p
   float obs[OBS_MOST];
   int found;
   TRY(prompt_check_goal(json, path));
+  const cJSON *given = cJSON_GetObjectItemCaseSensitive(json, "obs");
+  if (given) TRY(domain_check_obs(a->prompt.env, cJSON_GetArraySize(given), path));
   TRY(json_floats(json, path, "obs", a->obs_dim, obs, &found));
   if (found) return bfm_agent_prompt_states(a, replica, 1, obs, z);
 

@@ -13,12 +13,12 @@ bfm_status bfm_agent_prompt_demo(bfm_agent *a, int replica, const char *path, fl
   SHARED(a);
   Dataset data;
   TRY(dataset_read_demo(&data, path));
-  int status = BFM_OK;
-  if (data.obs_dim != a->obs_dim) {
+  int status = domain_check_obs(a->prompt.env, data.obs_dim, path);
+  if (!status && data.obs_dim != a->obs_dim) {
     status =
         bfm_fail(BFM_BAD_ARGUMENT, "%s has observations of %ld numbers, but the model needs %ld",
                  path, (long)data.obs_dim, (long)a->obs_dim);
-  } else if (*data.env && *a->prompt.env && strcmp(data.env, a->prompt.env)) {
+  } else if (!status && *data.env && *a->prompt.env && strcmp(data.env, a->prompt.env)) {
     status = bfm_fail(BFM_BAD_ARGUMENT, "%s is data of %s, but the model is for %s", path, data.env,
                       a->prompt.env);
   }

@@ -76,6 +76,7 @@ int training_read_data(Training *t, const cJSON *record) {
   }
   if (!status) status = choose_env(t, data->env);
   if (!status) find_collector(t, paths[0]);
+  if (!status) status = domain_check_obs(t->env, data->obs_dim, paths[0]);
   free(paths);
   TRY(status);
   TRY(dataset_check_actions(data));
