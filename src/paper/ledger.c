@@ -13,6 +13,7 @@
 
 #include "core/files.h"
 #include "core/folder.h"
+#include "paper/configuration.h"
 
 #ifndef BFM_COMMIT
 #define BFM_COMMIT ""
@@ -23,6 +24,32 @@ static void path_of(const char *results, char *out, size_t size) {
 }
 
 // ---------------------------------- reading ------------------------------------------------------
+
+static const char *text_of(const cJSON *item, const char *name) {
+  const char *text = cJSON_GetStringValue(cJSON_GetObjectItem(item, name));
+  return text ? text : "";
+}
+
+static int64_t number_of(const cJSON *item, const char *name, int64_t fallback) {
+  const cJSON *number = cJSON_GetObjectItem(item, name);
+  return cJSON_IsNumber(number) ? (int64_t)number->valuedouble : fallback;
+}
+
+// Version 0.1 recorded the precision as it was given. On a GPU, auto was bf16.
+static const char *precision_of(const cJSON *item) {
+  const char *own = text_of(item, "precision");
+  if (*own) return own;
+  const char *given = text_of(cJSON_GetObjectItem(item, "config"), "precision");
+  if (strcmp(given, "auto")) return given;
+  const char *device = text_of(item, "device");
+  return !*device ? "" : strncmp(device, "cuda", 4) ? "f32" : "bf16";
+}
+
+// version 0.1 recorded the length of episodes among the options
+static int64_t eval_steps_of(const cJSON *item, const char *more) {
+  const char *at = strstr(more, "eval-steps=");
+  return number_of(item, "eval_steps", at ? atoll(at + strlen("eval-steps=")) : 0);
+}
 
 static int parse_line(const cJSON *item, LedgerLine *line) {
   const struct {
@@ -37,13 +64,16 @@ static int parse_line(const cJSON *item, LedgerLine *line) {
   line->returns = cJSON_GetObjectItem(item, "returns");
   int good = line->run && line->more && cJSON_IsObject(line->returns);
   for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
-    const cJSON *number = cJSON_GetObjectItem(item, numbers[i].name);
-    good = good && cJSON_IsNumber(number);
-    if (good) *numbers[i].to = (int64_t)number->valuedouble;
+    good = good && cJSON_IsNumber(cJSON_GetObjectItem(item, numbers[i].name));
+    if (good) *numbers[i].to = number_of(item, numbers[i].name, 0);
   }
-  const cJSON *transitions = cJSON_GetObjectItem(item, "transitions");
-  line->transitions = cJSON_IsNumber(transitions) ? (int64_t)transitions->valuedouble : 0;
-  return good;
+  if (!good) return 0;
+  line->transitions = number_of(item, "transitions", 0);
+  line->checksum = number_of(cJSON_GetObjectItem(item, "data"), "checksum", UNKNOWN_DATA);
+  line->eval_steps = eval_steps_of(item, line->more);
+  line->precision = precision_of(item);
+  line->from = text_of(item, "from");
+  return 1;
 }
 
 static int append_line(Ledger *l, cJSON *item, const LedgerLine *line) {
@@ -54,26 +84,43 @@ static int append_line(Ledger *l, cJSON *item, const LedgerLine *line) {
     if (lines) l->lines = lines;
     cJSON **parsed = realloc(l->parsed, room * sizeof *parsed);
     if (parsed) l->parsed = parsed;
-    if (!lines || !parsed) return bfm_fail(BFM_NO_MEMORY, "out of memory for %zu results", room);
+    char **configs = realloc(l->configs, room * sizeof *configs);
+    if (configs) l->configs = configs;
+    if (!lines || !parsed || !configs) {
+      return bfm_fail(BFM_NO_MEMORY, "out of memory for %zu results", room);
+    }
   }
+  char *config;
+  TRY(configuration_of_line(&config, item));
   l->lines[l->count] = *line;
+  l->lines[l->count].config = config ? config : "";
+  l->configs[l->count] = config;
   l->parsed[l->count++] = item;
   return BFM_OK;
 }
 
-// the key of a group of lines, and a seed
-static int by_group(const LedgerLine *a, const LedgerLine *b) {
-  if ((a->es > 0) != (b->es > 0)) return a->es > 0 ? 1 : -1;
-  if (a->steps != b->steps) return a->steps < b->steps ? -1 : 1;
-  if (a->transitions != b->transitions) return a->transitions < b->transitions ? -1 : 1;
-  int order = strcmp(a->run, b->run);
-  return order ? order : strcmp(a->more, b->more);
+static int by_number(int64_t a, int64_t b) { return (a > b) - (a < b); }
+
+// the key of a run, and a seed
+static int by_run(const LedgerLine *a, const LedgerLine *b) {
+  int order = by_number(a->es > 0, b->es > 0);
+  if (!order) order = by_number(a->steps, b->steps);
+  if (!order) order = by_number(a->checksum, b->checksum);
+  if (!order) order = by_number(a->transitions, b->transitions);
+  if (!order) order = by_number(a->eval_steps, b->eval_steps);
+  if (!order) order = strcmp(a->run, b->run);
+  if (!order) order = strcmp(a->config, b->config);
+  if (!order) order = strcmp(a->precision, b->precision);
+  // without a configuration, the options other than the table's are all that is known of it
+  return order || *a->config ? order : strcmp(a->more, b->more);
 }
+
+int ledger_same_run(const LedgerLine *a, const LedgerLine *b) { return !by_run(a, b); }
 
 static int by_seed(const void *x, const void *y) {
   const LedgerLine *a = *(const LedgerLine *const *)x, *b = *(const LedgerLine *const *)y;
-  int order = by_group(a, b);
-  return order ? order : (a->seed > b->seed) - (a->seed < b->seed);
+  int order = by_run(a, b);
+  return order ? order : by_number(a->seed, b->seed);
 }
 
 // counts the different seeds of each group and tells its lines
@@ -84,7 +131,7 @@ static int count_seeds(Ledger *l) {
   qsort(lines, l->count, sizeof *lines, by_seed);
   for (int begin = 0, end; begin < l->count; begin = end) {
     int seeds = 0;
-    for (end = begin; end < l->count && !by_group(lines[begin], lines[end]); end++) {
+    for (end = begin; end < l->count && ledger_same_run(lines[begin], lines[end]); end++) {
       seeds += end == begin || lines[end]->seed != lines[end - 1]->seed;
     }
     for (int i = begin; i < end; i++) lines[i]->seeds = seeds;
@@ -123,18 +170,25 @@ int ledger_read(Ledger *l, const char *results) {
 }
 
 void ledger_free(Ledger *l) {
-  for (int i = 0; i < l->count; i++) cJSON_Delete(l->parsed[i]);
+  for (int i = 0; i < l->count; i++) {
+    cJSON_Delete(l->parsed[i]);
+    free(l->configs[i]);
+  }
   free(l->parsed);
+  free(l->configs);
   free(l->lines);
   *l = (Ledger){.count = 0};
 }
 
-const LedgerLine *ledger_find(const Ledger *l, const char *run, const char *more, int64_t seed,
-                              int64_t steps, int64_t episodes) {
+const LedgerLine *ledger_find(const Ledger *l, const LedgerLine *key, int64_t seed,
+                              int64_t episodes) {
+  int any = !strcmp(key->precision, "auto");
   for (int i = 0; i < l->count; i++) {
     const LedgerLine *line = &l->lines[i];
-    if (line->seed == seed && line->steps >= steps && line->episodes >= episodes &&
-        !strcmp(line->run, run) && !strcmp(line->more, more)) {
+    if (line->seed == seed && line->episodes >= episodes && line->steps == key->steps &&
+        line->checksum == key->checksum && line->eval_steps == key->eval_steps &&
+        !strcmp(line->run, key->run) && !strcmp(line->config, key->config) &&
+        (any || !strcmp(line->precision, key->precision))) {
       return line;
     }
   }

@@ -9,33 +9,47 @@
 
 #include "core/status.h"
 
-// The fields of a line that tables need. The file also has the configuration, the commit, the machine
-// and the time.
+// The fields of a line that tables need. The file also has how the data was made, the commit, the
+// machine and the time. Lines of version 0.1 do not say which data they were made with.
 typedef struct {
   const char *run, *more;  // the cell's run, and the options other than the table's
   int64_t seed, steps, es, episodes;
-  int64_t transitions;   // in the dataset; 0: the line does not say
-  const cJSON *returns;  // mean return of each task, by name
-  int seeds;             // different seeds with this run, more, steps and transitions, es on or off
+  int64_t eval_steps;     // control steps of an evaluation episode; 0: the domain's
+  int64_t transitions;    // in the dataset; 0: the line does not say
+  int64_t checksum;       // of the dataset; UNKNOWN_DATA: an older line
+  const char *config;     // configuration_text; empty: the line has none
+  const char *precision;  // f32, tf32, bf16; empty: the line does not say
+  const char *from;       // "log": entered from the logs of a run by bfm paper add; else empty
+  const cJSON *returns;   // mean return of each task, by name
+  int seeds;              // different seeds with this key, es on or off
 } LedgerLine;
+
+#define UNKNOWN_DATA (-1)
 
 typedef struct {
   LedgerLine *lines;
   int count;
-  cJSON **parsed;  // [count], owns the texts that the lines point to
+  cJSON **parsed;  // [count], owns the texts that the lines point to …
+  char **configs;  // [count], … but for their configurations
 } Ledger;
 
 // Read the ledger. A missing file is an empty ledger; a last line that was cut off is skipped.
 int ledger_read(Ledger *ledger, const char *results);
 void ledger_free(Ledger *ledger);
 
+// Whether two lines are of the same run, apart from the seed: the same cell, data, steps,
+// configuration, precision and length of episodes, both with or both without sampling. Lines of
+// unknown data are the same if they have equally many transitions.
+int ledger_same_run(const LedgerLine *a, const LedgerLine *b);
+
 // Append an array of lines in one write; the caller still owns it. NULL: only check that the ledger can
 // be written.
 int ledger_append(const char *results, const cJSON *lines);
 
-// Return the line of a seed with at least so many steps and episodes, or NULL.
-const LedgerLine *ledger_find(const Ledger *ledger, const char *run, const char *more, int64_t seed,
-                              int64_t steps, int64_t episodes);
+// Return the line of a seed of the run `key` (its cell, data, steps, configuration, precision and
+// eval_steps) with at least so many episodes, or NULL. Precision "auto" is any.
+const LedgerLine *ledger_find(const Ledger *ledger, const LedgerLine *key, int64_t seed,
+                              int64_t episodes);
 
 // Add the version, the commit, the machine and the time to a line.
 void ledger_sign(cJSON *line);

@@ -12,11 +12,6 @@ static int is_ours(const LedgerLine *line, const PaperCell *cell) {
   return !strcmp(line->run, cell->run) && (line->es > 0) == cell->method->es;
 }
 
-static int is_same_run(const LedgerLine *a, const LedgerLine *b, const PaperCell *cell) {
-  return is_ours(a, cell) && is_ours(b, cell) && a->steps == b->steps &&
-         a->transitions == b->transitions && !strcmp(a->more, b->more);
-}
-
 // Prefer runs with the table's own options, then those with the most steps of all seeds together, then
 // (if only the dataset differs) the later one.
 static int is_better(const LedgerLine *a, const LedgerLine *b) {
@@ -59,7 +54,7 @@ int paper_ours(const Ledger *ledger, const PaperCell *cell, const char *task, Pa
   double values[MAX_SEEDS];
   for (int i = 0; i < ledger->count; i++) {
     const LedgerLine *line = &ledger->lines[i];
-    if (!is_same_run(line, best, cell)) continue;
+    if (!ledger_same_run(line, best)) continue;
     double value = value_of(line, cell, task);
     if (isnan(value)) continue;
     // if a seed was run again, the last line counts

@@ -12,13 +12,16 @@
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
-#include <zlib.h>
 
 #include "agent/agent.h"
 #include "agent/config.h"
 #include "core/monitor.h"
 #include "data/hdf5.h"
 #include "data/writer.h"
+#include "envs/domain.h"
+#include "nets/device.h"
+#include "paper/configuration.h"
+#include "paper/origin.h"
 #include "train/eval_log.h"
 #include "train/recipes.h"
 #include "train/train.h"
@@ -127,6 +130,9 @@ typedef struct {
   int64_t steps, episodes, first, count;
   char more[PAPER_TEXT];  // options other than the table's, such as "preset=small batch=64"
   char data[PATH_MAX - 256], folder[PATH_MAX - 256];
+  const Origin *origin;  // of the data
+  Config config;         // complete, apart from the seeds
+  char *config_text;     // configuration_text
 } Run;
 
 static const cJSON *next_by_name(const cJSON *options, const char *name) {
@@ -162,14 +168,14 @@ static void describe_more(const cJSON *options, char *out, size_t size) {
   }
 }
 
-// the name of a run's folder, without spaces; options other than the table's appear as a checksum
+// the name of a run's folder, without spaces; a checksum tells configurations and data apart
 static void name_folder(const Run *r, char *out, size_t size) {
-  char name[2 * PAPER_TEXT], more[16] = "";
-  if (*r->more) {
-    unsigned sum = (unsigned)crc32_z(0, (const unsigned char *)r->more, strlen(r->more));
-    snprintf(more, sizeof more, "-%08x", sum);
-  }
-  snprintf(name, sizeof name, "%s%s-%" PRId64 "-seed%" PRId64 "x%" PRId64, r->cell->run, more,
+  char name[2 * PAPER_TEXT], hash[HASH_SIZE], key[96];
+  configuration_hash(r->config_text, hash);
+  snprintf(key, sizeof key, "%s %" PRId64 " %" PRId64, hash, r->origin->checksum,
+           r->plan->settings.eval_steps);
+  configuration_hash(key, hash);
+  snprintf(name, sizeof name, "%s-%s-%" PRId64 "-seed%" PRId64 "x%" PRId64, r->cell->run, hash,
            r->steps, r->first, r->count);
   for (char *c = name; *c; c++) {
     if (*c == ' ' || *c == '=') *c = '-';
@@ -177,10 +183,35 @@ static void name_folder(const Run *r, char *out, size_t size) {
   snprintf(out, size, "%s/%s", r->plan->settings.runs, name);
 }
 
-static char *agent_options_of(const Run *r) {
+// the options that are given and the table's; NULL if out of memory
+static cJSON *options_of(const Run *r) {
   cJSON *options = cJSON_Parse(r->plan->options);
-  const char *table_options = strchr(strchr(r->cell->run, ' ') + 1, ' ') + 1;
-  int bad = recipe_add(table_options, options);
+  if (!recipe_add(paper_options_of(r->cell), options)) return options;
+  cJSON_Delete(options);
+  return NULL;
+}
+
+// the whole configuration, as training completes it from the options, the recipe and the preset
+static int find_config(Run *r) {
+  cJSON *options = options_of(r);
+  const Domain *domain;
+  const char *goal = cJSON_GetStringValue(cJSON_GetObjectItem(options, "goal"));
+  char columns[OPTION_TEXT_SIZE];
+  int status = options ? domain_find(&domain, r->cell->domain)
+                       : bfm_fail(BFM_NO_MEMORY, "out of memory for the options");
+  if (!status && goal && goal[strspn(goal, "0123456789:,")]) {
+    status = domain_columns(domain, goal, columns, sizeof columns);
+    cJSON_ReplaceItemInObject(options, "goal", cJSON_CreateString(columns));
+  }
+  if (!status) status = recipe_apply("auto", recipe_kind(r->origin->collector), options);
+  if (!status) status = configuration_complete(&r->config, options);
+  if (!status) status = configuration_text(&r->config_text, &r->config);
+  cJSON_Delete(options);
+  return status;
+}
+
+static char *agent_options_of(const Run *r) {
+  cJSON *options = options_of(r);
   char number[32];
   const struct {
     const char *name;
@@ -191,17 +222,27 @@ static char *agent_options_of(const Run *r) {
     cJSON_DeleteItemFromObject(options, seeds[i].name);
     cJSON_AddStringToObject(options, seeds[i].name, number);
   }
-  char *text = bad ? NULL : cJSON_PrintUnformatted(options);
+  char *text = options ? cJSON_PrintUnformatted(options) : NULL;
   cJSON_Delete(options);
   return text;
 }
 
 // what the ledger records of a run in addition to its returns
 typedef struct {
-  int64_t transitions;
   double seconds;
-  char device[64], *config;
+  char device[64];
+  const char *precision;
+  Config config;
 } Trained;
+
+// the precision as given; auto is what device_open makes of it
+static const char *precision_of(const bfm_agent *agent) {
+  static const char *const names[] =
+      {[DEVICE_F32] = "f32", [DEVICE_TF32] = "tf32", [DEVICE_BF16] = "bf16"};
+  int precision = agent->config.precision;
+  if (precision == DEVICE_AUTO) precision = agent_on_cpu(agent) ? DEVICE_F32 : DEVICE_BF16;
+  return names[precision];
+}
 
 static int train(const Run *r, Trained *done) {
   const PaperSettings *s = &r->plan->settings;
@@ -224,9 +265,8 @@ static int train(const Run *r, Trained *done) {
   free(options);
   TRY(status);
   status = training_run(&training);
-  *done = (Trained){.transitions = training.transitions,
-                    .seconds = training.before + training.seconds,
-                    .config = bfm_agent_options(training.agent)};
+  *done = (Trained){.seconds = training.before + training.seconds,
+                    .precision = precision_of(training.agent), .config = training.agent->config};
   snprintf(done->device, sizeof done->device, "%s", training.agent->ops->name);
   training_close(&training);
   return status;
@@ -244,6 +284,7 @@ static cJSON *ledger_line(const Run *r, const EvalLog *evals, const EvalLine *fi
   cJSON_AddNumberToObject(line, "steps", (double)r->steps);
   cJSON_AddNumberToObject(line, "es", (double)first->es);
   cJSON_AddNumberToObject(line, "episodes", (double)first->episodes);
+  cJSON_AddNumberToObject(line, "eval_steps", (double)r->plan->settings.eval_steps);
   cJSON *returns = cJSON_AddObjectToObject(line, "returns");
   for (int i = 0; i < evals->count; i++) {
     const EvalLine *l = &evals->lines[i];
@@ -255,6 +296,10 @@ static cJSON *ledger_line(const Run *r, const EvalLog *evals, const EvalLine *fi
 
 static int write_lines(const Run *r, const Trained *done) {
   EvalLog evals;
+  char hash[HASH_SIZE], *text;
+  TRY(configuration_text(&text, &done->config));
+  configuration_hash(text, hash);
+  free(text);
   TRY(eval_log_read(&evals, r->folder, r->steps));
   cJSON *lines = cJSON_CreateArray();
   for (int64_t seed = r->first; seed < r->first + r->count; seed++) {
@@ -268,11 +313,14 @@ static int write_lines(const Run *r, const Trained *done) {
       }
       if (!first) continue;
       cJSON *line = ledger_line(r, &evals, l);
-      cJSON_AddNumberToObject(line, "transitions", (double)done->transitions);
+      cJSON_AddItemToObject(line, "data", cJSON_Duplicate(r->origin->line, 1));
+      cJSON_AddNumberToObject(line, "transitions", (double)r->origin->transitions);
       cJSON_AddNumberToObject(line, "seconds", round(1e3 * done->seconds) / 1e3);
       cJSON_AddStringToObject(line, "device", done->device);
+      cJSON_AddStringToObject(line, "precision", done->precision);
       ledger_sign(line);
-      cJSON_AddItemToObject(line, "config", cJSON_Parse(done->config));
+      cJSON_AddStringToObject(line, "config_hash", hash);
+      cJSON_AddItemToObject(line, "config", configuration_json(&done->config));
       cJSON_AddItemToArray(lines, line);
     }
   }
@@ -287,11 +335,62 @@ static int write_lines(const Run *r, const Trained *done) {
 
 // ---------------------------------- a table ------------------------------------------------------
 
-static int run_cell(const PaperPlan *plan, const PaperCell *cell) {
+// Find the first seed that the ledger lacks. Seeds are run in order, so the missing ones are the last.
+static int find_missing(Run *r, int64_t seeds) {
+  const PaperSettings *s = &r->plan->settings;
+  cJSON *given = cJSON_Parse(r->plan->options);
+  const char *precision = cJSON_GetStringValue(cJSON_GetObjectItem(given, "precision"));
+  LedgerLine key = {.run = r->cell->run, .steps = r->steps, .eval_steps = s->eval_steps,
+                    .checksum = r->origin->checksum, .config = r->config_text,
+                    .precision = precision ? precision : "auto"};
+  Ledger ledger;
+  int status = ledger_read(&ledger, s->results);
+  while (!status && r->first < seeds && ledger_find(&ledger, &key, r->first, r->episodes)) {
+    r->first++;
+  }
+  if (!status) ledger_free(&ledger);
+  cJSON_Delete(given);
+  r->count = seeds - r->first;
+  return status;
+}
+
+static int run_missing(Run *r) {
+  const PaperPlan *plan = r->plan;
+  const PaperCell *cell = r->cell;
+  name_folder(r, r->folder, sizeof r->folder);
+  report(plan, "train   %s: %s%s%s, %" PRId64 " seed%s, %" PRId64 " steps", cell->method->method,
+         cell->run, *r->more ? " " : "", r->more, r->count, r->count > 1 ? "s" : "", r->steps);
+  Trained done;
+  int status = train(r, &done);
+  if (status == BFM_INTERRUPTED) {
+    return bfm_fail(status,
+                    "stopped while training %s in %s; the same bfm paper run command resumes it",
+                    cell->method->method, r->folder);
+  }
+  return status ? status : write_lines(r, &done);
+}
+
+// the data of the previous cell, which most often is also that of the next one
+typedef struct {
+  char path[PATH_MAX];
+  Origin origin;
+} LastData;
+
+static int find_data(const Run *r, LastData *last) {
+  TRY(make_data(r->plan, r->cell, r->data));
+  if (!strcmp(last->path, r->data)) return BFM_OK;
+  origin_free(&last->origin);
+  *last->path = 0;
+  TRY(origin_read(&last->origin, r->data, r->cell->domain));
+  snprintf(last->path, sizeof last->path, "%s", r->data);
+  return BFM_OK;
+}
+
+static int run_cell(const PaperPlan *plan, const PaperCell *cell, LastData *last) {
   const PaperSettings *s = &plan->settings;
   const PaperTable *table = plan->table;
   Run r = {.plan = plan, .cell = cell, .steps = s->steps ? s->steps : table->steps,
-           .episodes = s->episodes ? s->episodes : table->episodes};
+           .episodes = s->episodes ? s->episodes : table->episodes, .origin = &last->origin};
   cJSON *more = cJSON_Parse(plan->options);
   if (s->eval_steps) {
     char steps[32];
@@ -300,53 +399,34 @@ static int run_cell(const PaperPlan *plan, const PaperCell *cell) {
   }
   describe_more(more, r.more, sizeof r.more);
   cJSON_Delete(more);
-
-  // seeds are run in order, so the missing ones are the last
-  int64_t seeds = s->seeds ? s->seeds : table->seeds;
-  Ledger ledger;
-  TRY(ledger_read(&ledger, s->results));
-  while (r.first < seeds && ledger_find(&ledger, cell->run, r.more, r.first, r.steps, r.episodes)) {
-    r.first++;
-  }
-  ledger_free(&ledger);
-  if (r.first == seeds) {
-    report(plan, "done    %s: %s", cell->method->method, cell->run);
-    return BFM_OK;
-  }
-  r.count = seeds - r.first;
   snprintf(r.data, sizeof r.data, "%s/%s-%s.h5", s->data, cell->domain, cell->data);
-  name_folder(&r, r.folder, sizeof r.folder);
   TRY(ledger_append(s->results, NULL));
-  TRY(make_data(plan, cell, r.data));
-  report(plan, "train   %s: %s%s%s, %" PRId64 " seed%s, %" PRId64 " steps", cell->method->method,
-         cell->run, *r.more ? " " : "", r.more, r.count, r.count > 1 ? "s" : "", r.steps);
-  Trained done = {.config = NULL};
-  int status = train(&r, &done);
-  if (status == BFM_INTERRUPTED) {
-    status = bfm_fail(status,
-                      "stopped while training %s in %s; the same bfm paper run command resumes it",
-                      cell->method->method, r.folder);
-  }
-  if (!status) status = write_lines(&r, &done);
-  free(done.config);
+  TRY(find_data(&r, last));
+  int status = find_config(&r);
+  if (!status) status = find_missing(&r, s->seeds ? s->seeds : table->seeds);
+  if (!status && !r.count) report(plan, "done    %s: %s", cell->method->method, cell->run);
+  if (!status && r.count) status = run_missing(&r);
+  free(r.config_text);
   return status;
 }
 
 // run the cells one after the other; a cell that diverges is reported and skipped
 int paper_run(const PaperPlan *plan) {
   PaperCell cell;
-  int matching = 0, diverged = 0;
-  for (int i = 0; paper_cell_at(plan->table, i, &cell); i++) {
+  LastData last = {.path = ""};
+  int matching = 0, diverged = 0, status = BFM_OK;
+  for (int i = 0; !status && paper_cell_at(plan->table, i, &cell); i++) {
     if (!paper_cell_matches(&cell, plan->settings.filter)) continue;
     matching++;
-    int status = run_cell(plan, &cell);
+    status = run_cell(plan, &cell, &last);
     if (status == BFM_DIVERGED) {
       report(plan, "failed  %s", bfm_error());
       diverged++;
-      continue;
+      status = BFM_OK;
     }
-    TRY(status);
   }
+  origin_free(&last.origin);
+  TRY(status);
   if (!diverged) return BFM_OK;
   return bfm_fail(BFM_DIVERGED, "%d of %d cells diverged and are not in the ledger", diverged,
                   matching);

@@ -40,6 +40,9 @@ typedef struct {
 // Get cell number i of a table; returns 0 after the last.
 int paper_cell_at(const PaperTable *table, int i, PaperCell *cell);
 
+// the agent's options of a cell: its method's and its domain's, such as "algo=fb-aw d=64"
+const char *paper_options_of(const PaperCell *cell);
+
 // Return whether each word of a filter ("walker FB-AW") is the domain, the data or a word of the
 // method's name.
 int paper_cell_matches(const PaperCell *cell, const char *filter);

@@ -207,6 +207,10 @@ int paper_cell_at(const PaperTable *table, int i, PaperCell *cell) {
   return 1;
 }
 
+const char *paper_options_of(const PaperCell *cell) {
+  return strchr(strchr(cell->run, ' ') + 1, ' ') + 1;
+}
+
 // whether one of the words is `word`, apart from a comma behind it
 static int has_word(const char *words, const char *word) {
   char other[64];

@@ -64,6 +64,55 @@ def test_the_ledger_has_one_line_per_seed_and_es(done):
     assert {"commit", "version", "device", "more"} <= set(line)
 
 
+def test_lines_say_what_the_run_was_made_of(done):
+  line = ledger(done)[0]
+  (data,) = (done / "data").glob("*.h5")
+  records = [json.loads(path.read_text()) for path in (done / "runs").glob("*/run.json")]
+  assert {line["data"]["checksum"]} == {record["checksum"] for record in records}
+  assert line["data"]["file"] == data.name and line["data"]["transitions"] == 500
+  assert line["data"]["env"] == "point_mass" and line["data"]["collector"] == "random"
+  assert line["data"]["options"]["steps"] == 500 and line["data"]["options"]["updates"] == 0
+  assert line["precision"] == "f32" and line["eval_steps"] == 5
+  config = line["config"]
+  assert not {"device", "threads", "seed", "seeds", "precision"} & set(config)
+  # effective values: of the recipe, the preset and the algorithm
+  assert config["clip"] == 4.6 and config["hidden"] == 16 and config["z-groups"] > 0
+  assert len({x["config_hash"] for x in ledger(done)}) == 3
+
+
+def test_options_that_change_nothing_are_the_same_run(done):
+  before = (done / "results" / "ledger.jsonl").read_bytes()
+  lr = str(ledger(done)[0]["config"]["lr"])
+  output = paper(done, "run", "first", *TINY, "--lr", lr, "--seeds", 2, "--device", "cpu")
+  assert output.count("done ") == 3 and "train" not in output
+  assert (done / "results" / "ledger.jsonl").read_bytes() == before
+
+
+@pytest.mark.parametrize("change", ["data", "--polyak", "--steps", "--precision"])
+def test_other_data_configurations_and_steps_are_other_runs(change, done, tmp_path):
+  folder = tmp_path / "other"
+  shutil.copytree(done, folder)
+  before = ledger(folder)
+  (data,) = (folder / "data").glob("*.h5")
+  flags = [*TINY, "--filter", "FB-AW", "--seeds", 1]
+  if change == "data":
+    data.unlink()
+    assert run("collect", "point_mass", "--with", "random", "--steps", 500, "--seed", 1, "-q",
+               "-o", data).returncode == 0
+  else:
+    flags += {"--polyak": ["--polyak", 0.02], "--steps": ["--steps", 10],
+              "--precision": ["--precision", "tf32"]}[change]
+  assert "train " in paper(folder, "run", "first", *flags)
+  fresh = ledger(folder)[len(before):]
+  assert len(fresh) == 2
+  old = next(x for x in before if x["run"] == fresh[0]["run"])
+  differs = {key for key in ("config_hash", "steps", "precision") if fresh[0][key] != old[key]}
+  if fresh[0]["data"]["checksum"] != old["data"]["checksum"]:
+    differs.add("data")
+  assert differs == {{"--polyak": "config_hash"}.get(change, change.strip("-"))}
+  assert "train " not in paper(folder, "run", "first", *flags)
+
+
 def test_finished_cells_are_skipped(done):
   before = (done / "results" / "ledger.jsonl").read_bytes()
   output = paper(done, "run", "first", *TINY, "--seeds", 2)
