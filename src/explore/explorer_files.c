@@ -27,6 +27,14 @@ static int list_entries(const bfm_explorer *e, int kind, int task, Entry *entrie
                                       .shape = {e->T, 2}},
                            .at = e->error_stats};
   }
+  if (kind == STATE && e->log_sigma) {
+    for (int i = 0; i < 2; i++) {
+      Entry *moment = &entries[n++];
+      *moment = (Entry){.tensor = {.type = TENSOR_F32, .dims = 2, .shape = {e->T, e->act_dim}},
+                        .at = e->log_sigma_moments + i * e->T * e->act_dim};
+      snprintf(moment->tensor.name, sizeof moment->tensor.name, "adam_%c.pi.log_sigma", "mv"[i]);
+    }
+  }
   return n;
 }
 

@@ -1,8 +1,9 @@
-// One update of an explorer by TD3: twin critics, whose target is their minimum, and a policy and
-// targets that are updated every delay-th time.
+// One update of an explorer by TD3, or of an offline agent by TD3+BC: twin critics, whose target is
+// their minimum, and a policy and targets that are updated every delay-th time.
 //
 //   y = R + γⁿ·min_m Q⁻_m(s', a'),  a' = clip(π⁻(s') + clip(σ·noise))
 //   Q_m:  ½·mean (Q_m(s, a) − y)², summed over m        π: −mean min_m Q_m(s, π(s))
+//   TD3+BC, π:  −λ·mean Q_1(s, π(s)) + mean (π(s) − a)²,  λ = alpha/mean |Q_1(s, π(s))|
 //
 // A critic is an F of length 1 with z = 1, so the losses are those of ψ and of the TD3 actor.
 // Schedule: the target networks change only together with the policy. In between, the targets of
@@ -10,15 +11,18 @@
 
 #include "explore/explorer.h"
 
+#include <math.h>
+
 // Lanes: the targets of two batches (LANE_TARGET and the next), drawing, RND, the policy's forward
 // pass, and the side lane of backward passes.
 enum { LANE_MAIN, LANE_TARGET, LANE_DRAW = LANE_TARGET + EXPLORER_AHEAD, LANE_RND, LANE_PI, SIDE };
 
 void explorer_normalize(bfm_explorer *e, float *obs, int64_t rows, const int64_t *step) {
   if (!e->input_stats) return;
+  float clip = explorer_is_offline(e->options.algo) ? INFINITY : EXPLORER_CLIP;
   e->ops->running_norm(e->ops, &(RunningNorm){.out = obs, .in = obs, .stats = e->input_stats,
                                               .step = step, .replicas = e->T, .rows = rows,
-                                              .cols = e->obs_dim, .clip = EXPLORER_CLIP});
+                                              .cols = e->obs_dim, .clip = clip});
 }
 
 static Pack input(const bfm_explorer *e, int net, const Tape *tape, const float *obs,
@@ -28,15 +32,15 @@ static Pack input(const bfm_explorer *e, int net, const Tape *tape, const float 
                 .rows = e->N, .row_stride = e->N};
 }
 
-static void forward(bfm_explorer *e, int net, NetParams params, const Tape *tape, const float *obs,
-                    const float *act) {
+void explorer_forward(bfm_explorer *e, int net, NetParams params, const Tape *tape,
+                      const float *obs, const float *act) {
   Pack in = input(e, net, tape, obs, act);
   e->ops->pack(e->ops, &in);
   net_forward(e->ops, &e->net[net], params, tape, (Pass){.rows = e->N});
 }
 
-static void policy_action(bfm_explorer *e, const Tape *tape, float *mu, float *act,
-                          const float *noise) {
+void explorer_policy_action(bfm_explorer *e, const Tape *tape, float *mu, float *act,
+                            const float *noise) {
   const ExplorerOptions *o = &e->options;
   e->ops->policy_action(e->ops, &(PolicyAction){.mu = mu, .x = tape->out, .act = act,
                                                 .noise = noise, .groups = e->T, .rows = e->N,
@@ -52,25 +56,40 @@ void explorer_adam(bfm_explorer *e, int net, const int64_t *step, int slow) {
                                             .tau = e->options.tau, .targets = slow});
 }
 
-static void critic_loss(bfm_explorer *e, const ExplorerBatch *b) {
+void explorer_critic_loss(bfm_explorer *e, const ExplorerBatch *b, const float *q_target,
+                          int t_members, float huber) {
   const float *reward = e->options.algo == EXPLORER_RND ? e->bonus : b->reward;
-  e->ops->psi_loss(e->ops, &(PsiLoss){.dpsi = e->dq, .q = e->tape[XNET_Q].out,
-                                      .q_target = b->slow[XNET_Q].out, .phi_z = reward,
-                                      .z = e->ones, .discount = b->discount, .gamma = 1,
-                                      .loss = e->loss + LOSS_CRITIC, .loss_stride = e->loss_count,
-                                      .replicas = e->T, .members = e->M, .rows = e->N,
+  e->ops->psi_loss(e->ops, &(PsiLoss){.dpsi = e->dq, .q = e->tape[XNET_Q].out, .q_target = q_target,
+                                      .phi_z = reward, .z = e->ones, .discount = b->discount,
+                                      .gamma = 1, .loss = e->loss + LOSS_CRITIC,
+                                      .loss_stride = e->loss_count, .replicas = e->T,
+                                      .members = e->M, .t_members = t_members, .rows = e->N,
                                       .q_stride = e->N, .dpsi_stride = e->N, .d = 1,
-                                      .min_target = 1});
+                                      .min_target = 1, .huber = huber});
 }
 
-// from the actor's loss back through the critics, whose parameters get no gradient, to the policy
-static void policy_backward(bfm_explorer *e) {
+// the gradient of the actor's loss with respect to Q(s, π(s)): TD3's, or that of TD3+BC
+static void actor_loss(bfm_explorer *e) {
   Ops *ops = e->ops;
-  const Tape *tape = &e->tape_q_pi;
-  ops->td3_loss(ops, &(Td3Loss){.df = e->dq_pi, .q_pi = tape->out, .z = e->ones,
+  const float *q = e->tape_q_pi.out;
+  if (e->options.algo == EXPLORER_TD3BC) {
+    ops->td3bc_loss(ops, &(Td3BcLoss){.dq = e->dq_pi, .q = q, .loss = e->loss + LOSS_ACTOR,
+                                      .loss_stride = e->loss_count, .replicas = e->T,
+                                      .members = e->M, .rows = e->N,
+                                      .alpha = (float)e->options.alpha});
+    return;
+  }
+  ops->td3_loss(ops, &(Td3Loss){.df = e->dq_pi, .q_pi = q, .z = e->ones,
                                 .loss = e->loss + LOSS_ACTOR, .loss_stride = e->loss_count,
                                 .replicas = e->T, .members = e->M, .rows = e->N, .q_stride = e->N,
                                 .df_stride = e->N, .d = 1});
+}
+
+// from the actor's loss back through the critics, whose parameters get no gradient, to the policy
+static void policy_backward(bfm_explorer *e, const ExplorerBatch *b) {
+  Ops *ops = e->ops;
+  const Tape *tape = &e->tape_q_pi;
+  actor_loss(e);
   NetParams frozen = e->net[XNET_Q].online;
   frozen.grad = NULL;
   net_backward(ops, &e->net[XNET_Q], frozen, tape, e->dq_pi, (Pass){.rows = e->N}, 1);
@@ -79,6 +98,12 @@ static void policy_backward(bfm_explorer *e) {
                                              .rows = e->N, .row_stride = e->N, .ld = tape->ld_in[0],
                                              .obs_dim = e->obs_dim, .act_dim = e->act_dim,
                                              .mu_stride = e->N});
+  if (e->options.algo == EXPLORER_TD3BC) {
+    ops->clone_loss(ops, &(CloneLoss){.dx = e->da, .act = b->act, .mu = e->mu_pi,
+                                      .loss = e->loss + LOSS_CLONE, .loss_stride = e->loss_count,
+                                      .replicas = e->T, .rows = e->N, .act_dim = e->act_dim,
+                                      .add = 1});
+  }
   net_backward(ops, &e->net[XNET_PI], e->net[XNET_PI].online, &e->tape[XNET_PI], e->da,
                (Pass){.rows = e->N, .side = SIDE}, 0);
 }
@@ -91,7 +116,7 @@ void explorer_draw_noise(bfm_explorer *e, ExplorerBatch *b) {
                                       .replicas = e->T, .count = e->N * e->act_dim});
 }
 
-static void sample(bfm_explorer *e, ExplorerBatch *b) {
+static void sample_ring(bfm_explorer *e, ExplorerBatch *b) {
   Ops *ops = e->ops;
   ops->replay_sample(ops, &(ReplaySample){.obs = b->obs, .act = b->act, .reward = b->reward,
                                           .discount = b->discount, .next_obs = b->next_obs,
@@ -104,11 +129,39 @@ static void sample(bfm_explorer *e, ExplorerBatch *b) {
                                           .gamma = (float)e->options.gamma});
 }
 
+// All arrays are sampled with one key, so that they give the same rows. Policies of different tasks
+// with the same seed draw the same rows, each with the rewards of its own task.
+static void sample_data(bfm_explorer *e, ExplorerBatch *b) {
+  const ExplorerData *data = &e->data;
+  int64_t seeds = e->options.seeds;
+  const SampleRows rows = {.seeds = e->params.seeds, .step = e->drawn_device,
+                           .stream = STREAM_BATCH, .replicas = e->T, .rows = e->N, .cols = 1,
+                           .below = data->count};
+  SampleRows obs = rows, act = rows, next = rows, discount = rows;
+  obs.out = b->obs, obs.in = data->obs, obs.cols = e->obs_dim, obs.next = &act;
+  act.out = b->act, act.in = data->act, act.cols = e->act_dim, act.next = &next;
+  next.out = b->next_obs, next.in = data->next_obs, next.cols = e->obs_dim, next.next = &discount;
+  discount.out = b->discount, discount.in = data->discount;
+  e->ops->sample_rows(e->ops, &obs);
+  for (int t = 0; t < e->data_tasks; t++) {
+    SampleRows reward = rows;
+    reward.replicas = seeds;
+    reward.seeds += t * seeds;
+    reward.out = b->reward + t * seeds * e->N;
+    reward.in = data->rewards + t * data->count;
+    e->ops->sample_rows(e->ops, &reward);
+  }
+}
+
+void explorer_sample(bfm_explorer *e, ExplorerBatch *b) {
+  (e->data.count ? sample_data : sample_ring)(e, b);
+}
+
 // a' and Q⁻(s', a')
 static void targets(bfm_explorer *e, ExplorerBatch *b) {
-  forward(e, XNET_PI, e->net[XNET_PI].slow, &b->slow[XNET_PI], b->next_obs, NULL);
-  policy_action(e, &b->slow[XNET_PI], b->mu_next, b->act_next, b->noise);
-  forward(e, XNET_Q, e->net[XNET_Q].slow, &b->slow[XNET_Q], b->next_obs, b->act_next);
+  explorer_forward(e, XNET_PI, e->net[XNET_PI].slow, &b->slow[XNET_PI], b->next_obs, NULL);
+  explorer_policy_action(e, &b->slow[XNET_PI], b->mu_next, b->act_next, b->noise);
+  explorer_forward(e, XNET_Q, e->net[XNET_Q].slow, &b->slow[XNET_Q], b->next_obs, b->act_next);
 }
 
 // Starts drawing the batch of an update on LANE_DRAW, and its targets on one of the target lanes.
@@ -123,10 +176,11 @@ static void begin(bfm_explorer *e, int64_t step, int draw) {
     ops->lane(ops, lane);
     explorer_draw_noise(e, b);
     ops->lane(ops, LANE_DRAW);
-    sample(e, b);
+    explorer_sample(e, b);
     ops->join(ops, lane);
   }
-  explorer_normalize(e, b->obs, e->N, e->drawn_device);
+  int running = !explorer_is_offline(e->options.algo);
+  explorer_normalize(e, b->obs, e->N, running ? e->drawn_device : NULL);
   explorer_normalize(e, b->next_obs, e->N, NULL);
   ops->increment(ops, e->drawn_device);
   ops->fork(ops, lane);
@@ -152,11 +206,11 @@ static void update(bfm_explorer *e, int64_t step, int with_policy) {
   if (with_policy) {
     ops->fork(ops, LANE_PI);
     ops->lane(ops, LANE_PI);
-    forward(e, XNET_PI, e->net[XNET_PI].online, &e->tape[XNET_PI], b->obs, NULL);
-    policy_action(e, &e->tape[XNET_PI], e->mu_pi, e->act_pi, NULL);
+    explorer_forward(e, XNET_PI, e->net[XNET_PI].online, &e->tape[XNET_PI], b->obs, NULL);
+    explorer_policy_action(e, &e->tape[XNET_PI], e->mu_pi, e->act_pi, NULL);
     ops->lane(ops, LANE_MAIN);
   }
-  forward(e, XNET_Q, e->net[XNET_Q].online, &e->tape[XNET_Q], b->obs, b->act);
+  explorer_forward(e, XNET_Q, e->net[XNET_Q].online, &e->tape[XNET_Q], b->obs, b->act);
 
   // the critics
   ops->join(ops, LANE_TARGET + (int)(step % EXPLORER_AHEAD));
@@ -166,7 +220,7 @@ static void update(bfm_explorer *e, int64_t step, int with_policy) {
     rnd_learn(e);
     ops->lane(ops, LANE_MAIN);
   }
-  critic_loss(e, b);
+  explorer_critic_loss(e, b, b->slow[XNET_Q].out, e->M, 0);
   net_backward(ops, &e->net[XNET_Q], e->net[XNET_Q].online, &e->tape[XNET_Q], e->dq,
                (Pass){.rows = e->N, .side = SIDE}, 0);
   explorer_adam(e, XNET_Q, e->step_device, with_policy);
@@ -174,8 +228,8 @@ static void update(bfm_explorer *e, int64_t step, int with_policy) {
   // the policy, with the new critics
   if (with_policy) {
     ops->join(ops, LANE_PI);
-    forward(e, XNET_Q, e->net[XNET_Q].online, &e->tape_q_pi, b->obs, e->act_pi);
-    policy_backward(e);
+    explorer_forward(e, XNET_Q, e->net[XNET_Q].online, &e->tape_q_pi, b->obs, e->act_pi);
+    policy_backward(e, b);
     explorer_adam(e, XNET_PI, e->policy_step, 1);
     ops->increment(ops, e->policy_step);
   }
@@ -185,6 +239,10 @@ static void update(bfm_explorer *e, int64_t step, int with_policy) {
 
 void explorer_learn(bfm_explorer *e, int64_t first, int64_t updates, int draw) {
   int64_t end = first + updates;
+  if (explorer_is_offline(e->options.algo) && e->options.algo != EXPLORER_TD3BC) {
+    for (int64_t i = 0; i < updates; i++) explorer_learn_offline(e, first + i, draw);
+    return;
+  }
   begin(e, first, draw);
   for (int64_t step = first; step < end; step++) {
     e->ops->join(e->ops, LANE_DRAW);

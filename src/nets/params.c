@@ -106,7 +106,8 @@ static int upload_values(Params *p, uint64_t seed, int start) {
   if (!values || !seeds) {
     status = bfm_fail(BFM_NO_MEMORY, "out of memory for %ld parameters", (long)p->count);
   }
-  for (int r = 0; r < p->replicas && !status; r++) seeds[r] = seed + r;
+  int different = p->seed_count ? p->seed_count : p->replicas;
+  for (int r = 0; r < p->replicas && !status; r++) seeds[r] = seed + r % different;
   for (int i = 0; i < p->nets && !status && start; i++) {
     if (p->net[i].name) status = net_init(&p->net[i], seeds, i, values + p->net[i].first);
   }
@@ -165,8 +166,9 @@ void params_update(Params *p, const ParamsUpdate *u) {
                          .copy = masked ? p->masked_work : work,
                          .target = targets ? p->target + at : NULL,
                          .target_copy = masked ? p->masked_target_work : target_work,
-                         .step = u->step, .count = u->end - at, .lr = (float)u->lr, .beta1 = 0.9f,
-                         .beta2 = 0.999f, .epsilon = 1e-8f, .tau = (float)u->tau});
+                         .step = u->step, .count = u->end - at, .anneal = u->anneal,
+                         .lr = (float)u->lr, .beta1 = 0.9f, .beta2 = 0.999f, .epsilon = 1e-8f,
+                         .tau = (float)u->tau});
 }
 
 // ------------------------------- tensors by name -------------------------------------------------

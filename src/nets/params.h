@@ -34,6 +34,7 @@ typedef struct {
   uint8_t *mask;                // of the masked network
   void *masked_work, *masked_target_work;  // its copies as T, zero where the mask is 0
   uint64_t *seeds;                         // [replicas]
+  int seed_count;                          // different seeds, which repeat; 0: one for each replica
 
   Param tensors[PARAMS_TENSORS];  // of the networks in their order, then targets, then the owner's
   int tensor_count;
@@ -61,7 +62,8 @@ typedef struct {
   int64_t first, end;   // parameters first … end-1; the masked network needs an update of its own
   const int64_t *step;  // on the device: the number of updates before this one
   double lr, tau;
-  int targets;  // 1: move the targets of these parameters by tau
+  int64_t anneal;  // as in Adam of ops.h
+  int targets;     // 1: move the targets of these parameters by tau
 } ParamsUpdate;
 
 // Adam, then targets += tau·(values − targets)

@@ -252,6 +252,7 @@ int ops_open_cpu(Ops **out, Type type, int threads) {
   cpu_layers(&cpu->ops);
   cpu_draws(&cpu->ops);
   cpu_losses(&cpu->ops);
+  cpu_offline(&cpu->ops);
   cpu_explore(&cpu->ops);
   *out = &cpu->ops;
   return BFM_OK;

@@ -129,10 +129,12 @@ static inline float dot_of(const float *x, const float *y, int64_t n) {
   return sum;
 }
 
-// put the operations of cpu_layers.c, cpu_draws.c, cpu_losses.c and cpu_explore.c into the table
+// put the operations of cpu_layers.c, cpu_draws.c, cpu_losses.c, cpu_offline.c and cpu_explore.c into
+// the table
 void cpu_layers(Ops *ops);
 void cpu_draws(Ops *ops);
 void cpu_losses(Ops *ops);
+void cpu_offline(Ops *ops);
 void cpu_explore(Ops *ops);
 
 #endif

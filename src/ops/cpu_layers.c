@@ -295,7 +295,8 @@ static void adam_task(void *job, int64_t task, int worker) {
   ARGS(Adam);
   int64_t begin = task * CHUNK_VALUES, n = min64(CHUNK_VALUES, x->count - begin);
   double t = (double)*x->step + 1;
-  float rate = (float)(x->lr / (1 - pow(x->beta1, t)));
+  float lr = x->lr * adam_anneal(x->anneal, *x->step);
+  float rate = (float)(lr / (1 - pow(x->beta1, t)));
   float root = (float)(1 / sqrt(1 - pow(x->beta2, t)));
   float beta1 = x->beta1, beta2 = x->beta2, epsilon = x->epsilon;
   float *param = x->param + begin, *m = x->m + begin, *v = x->v + begin;

@@ -248,16 +248,18 @@ static void psi_loss_task(void *job, int64_t task, int worker) {
   for (int64_t j = 0; j < x->rows; j++) {
     int64_t row = task * x->rows + j;
     float next = x->min_target ? INFINITY : 0;
-    for (int64_t m = 0; m < x->members; m++) {
-      float q = x->q_target[(task * x->members + m) * x->rows + j];
-      next = x->min_target ? fminf(next, q) : next + q / x->members;
+    int64_t t_members = x->t_members ? x->t_members : x->members;
+    for (int64_t m = 0; m < t_members; m++) {
+      float q = x->q_target[(task * t_members + m) * x->rows + j];
+      next = x->min_target ? fminf(next, q) : next + q / t_members;
     }
     float target = x->phi_z[row] + x->gamma * x->discount[row] * next;
     for (int64_t m = 0; m < x->members; m++) {
-      float e = x->q[(task * x->members + m) * x->q_stride + j] - target;
+      float e = x->q[(task * x->members + m) * x->q_stride + j] - target, whole = e;
       float *dpsi = x->dpsi + ((task * x->members + m) * x->dpsi_stride + j) * x->d;
+      if (x->huber > 0) e = fmaxf(-x->huber, fminf(e, x->huber));
       for (int64_t k = 0; k < x->d; k++) dpsi[k] = e / x->rows * x->z[row * x->d + k];
-      loss += 0.5 * e * e;
+      loss += e * (whole - 0.5 * e);
     }
   }
   x->loss[task * x->loss_stride] = (float)(loss / x->rows);

@@ -363,6 +363,7 @@ extern "C" __attribute__((visibility("default"))) int bfm_cuda_open(Ops **out, i
   cuda_layers(ops);
   cuda_draws(ops);
   cuda_losses(ops);
+  cuda_offline(ops);
   cuda_explore(ops);
   *out = ops;
   return BFM_OK;

@@ -69,6 +69,7 @@ void cuda_gemms(Ops *ops);
 void cuda_layers(Ops *ops);
 void cuda_draws(Ops *ops);
 void cuda_losses(Ops *ops);
+void cuda_offline(Ops *ops);
 void cuda_explore(Ops *ops);
 
 // frees the plans of products

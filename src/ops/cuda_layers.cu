@@ -727,7 +727,8 @@ __device__ inline void adam_at(const Adam &x, int64_t i, float rate, float root)
 template <typename T, int V>
 __global__ void adam_kernel(const Adam x, float log1, float log2) {
   float t = (float)(*x.step + 1);
-  float rate = x.lr / -expm1f(t * log1), root = 1 / sqrtf(-expm1f(t * log2));
+  float lr = x.lr * adam_anneal(x.anneal, *x.step);
+  float rate = lr / -expm1f(t * log1), root = 1 / sqrtf(-expm1f(t * log2));
   int64_t stride = (int64_t)gridDim.x * blockDim.x * V, whole = x.count / V * V;
   for (int64_t i = thread_index() * V; i < whole; i += stride) adam_at<T, V>(x, i, rate, root);
   int64_t rest = whole + thread_index();

@@ -285,16 +285,18 @@ __global__ void psi_loss_kernel(const PsiLoss x, float *partial, unsigned *count
   if (j < x.rows) {
     int64_t row = r * x.rows + j;
     float next = x.min_target ? INFINITY : 0;
-    for (int64_t m = 0; m < x.members; m++) {
-      float q = x.q_target[(r * x.members + m) * x.rows + j];
-      next = x.min_target ? fminf(next, q) : next + q / x.members;
+    int64_t t_members = x.t_members ? x.t_members : x.members;
+    for (int64_t m = 0; m < t_members; m++) {
+      float q = x.q_target[(r * t_members + m) * x.rows + j];
+      next = x.min_target ? fminf(next, q) : next + q / t_members;
     }
     float target = x.phi_z[row] + x.gamma * x.discount[row] * next;
     for (int64_t m = 0; m < x.members; m++) {
-      float e = x.q[(r * x.members + m) * x.q_stride + j] - target;
+      float e = x.q[(r * x.members + m) * x.q_stride + j] - target, whole = e;
       float *dpsi = x.dpsi + ((r * x.members + m) * x.dpsi_stride + j) * x.d;
+      if (x.huber > 0) e = fmaxf(-x.huber, fminf(e, x.huber));
       for (int64_t k = lane_index(); k < x.d; k += 32) dpsi[k] = e / x.rows * x.z[row * x.d + k];
-      if (lane_index() == 0) loss += 0.5f * e * e;
+      if (lane_index() == 0) loss += e * (whole - 0.5f * e);
     }
   }
   finish_loss(x.loss + r * x.loss_stride, partial, counters, block_sum(loss) / x.rows);

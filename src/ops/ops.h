@@ -13,6 +13,7 @@
 #ifndef BFM_OPS_OPS_H
 #define BFM_OPS_OPS_H
 
+#include <math.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -332,20 +333,82 @@ typedef struct {
   int64_t replicas, rows, d;
 } LapLoss;
 
-// Σ_m ½·mean_j (q_mj − φ(s'_j)·z − γ_j·q'_j)², where q' is the mean or min over members;
-// dpsi = residual·z/N
+// Σ_m ½·mean_j (q_mj − φ(s'_j)·z − γ_j·q'_j)², where q' is the mean or min over the targets' members;
+// dpsi = residual·z/N. With huber > 0, Huber's loss: residuals count linearly beyond ±huber.
 typedef struct {
   float *dpsi;                // [R, M, dpsi_stride, d]
   const float *q;             // [R, M, q_stride]
-  const float *q_target;      // [R, M, N]
+  const float *q_target;      // [R, t_members, N]
   const float *phi_z;         // [R, N]
   const float *z, *discount;  // [R, N, d], [R, N]
   float gamma;
   float *loss;
   int64_t loss_stride;
   int64_t replicas, members, rows, q_stride, dpsi_stride, d;
+  int64_t t_members;  // 0: as many as members
   int min_target;
+  float huber;  // 0: the square everywhere
 } PsiLoss;
+
+// ------------------------------- offline losses --------------------------------------------------
+
+// A regression of v on q = min_m q_m. Expectiles (IQL), e = q − v: mean |level − 1(e < 0)|·e².
+// Gumbel (XQL), z = min(e/level, clip): mean (eᶻ − z − 1)·e⁻ᵃ with a = max(−1, max_j z_j) held fixed;
+// rows that are clipped have no gradient.
+typedef struct {
+  float *dv;       // [R, N]
+  const float *q;  // [R, M, N]
+  const float *v;  // [R, N]
+  float *loss;
+  int64_t loss_stride;
+  int64_t replicas, members, rows;
+  int gumbel;
+  float level, clip;  // the expectile or the temperature; clip: of gumbel
+} ValueLoss;
+
+// w = min(exp(rate·(min_m q_m − v)), clip)/N
+typedef struct {
+  float *w;            // [R, N]
+  const float *q, *v;  // [R, M, N], [R, N]
+  int64_t replicas, members, rows;
+  float rate, clip;
+} ExpWeights;
+
+// −Σ_j w_j·log N(a_j; mu_j, σ²) with a learned σ for each number of an action: log σ is log_sigma
+// within ±limits, and has no gradient outside. dx is the gradient with respect to x, mu = tanh(x).
+typedef struct {
+  float *dx;                  // [R, N, act]
+  void *dlog_sigma;           // T [R, act]
+  const float *w, *act, *mu;  // [R, N], [R, N, act] twice
+  const float *log_sigma;     // [R, act]
+  float *loss;
+  int64_t loss_stride;
+  int64_t replicas, rows, act_dim;
+} GaussianLoss;
+
+#define LOG_SIGMA_LEAST (-5.0f)
+#define LOG_SIGMA_MOST 2.0f
+
+// mean (mu − a)² over rows and numbers; its gradient with respect to x, mu = tanh(x), is written to
+// dx or, with add, added
+typedef struct {
+  float *dx;              // [R, N, act]
+  const float *act, *mu;  // [R, N, act]
+  float *loss;
+  int64_t loss_stride;
+  int64_t replicas, rows, act_dim;
+  int add;
+} CloneLoss;
+
+// TD3+BC: −λ·mean_j q_0j with λ = alpha/mean_j |q_0j| held fixed; q_0 is the first member
+typedef struct {
+  float *dq;       // [R, M, N], 0 for the other members
+  const float *q;  // [R, M, N]
+  float *loss;
+  int64_t loss_stride;
+  int64_t replicas, members, rows;
+  float alpha;
+} Td3BcLoss;
 
 // ------------------------------- parameters ------------------------------------------------------
 
@@ -359,8 +422,15 @@ typedef struct {
   void *copy, *target_copy;  // or NULL
   const int64_t *step;
   int64_t count;
+  int64_t anneal;  // lr falls to 0 as a cosine in so many updates; 0: it is constant
   float lr, beta1, beta2, epsilon, tau;
 } Adam;
+
+// the factor on lr before update number `step`
+OPS_INLINE float adam_anneal(int64_t anneal, int64_t step) {
+  if (anneal <= 0) return 1;
+  return step < anneal ? 0.5f + 0.5f * cosf(3.14159265f * ((float)step / (float)anneal)) : 0;
+}
 
 // out = in where mask is 1, else 0
 typedef struct {
@@ -511,6 +581,12 @@ struct Ops {
   void (*td3_action_grad)(Ops *ops, const Td3ActionGrad *x);
   void (*lap_loss)(Ops *ops, const LapLoss *x);
   void (*psi_loss)(Ops *ops, const PsiLoss *x);
+
+  void (*value_loss)(Ops *ops, const ValueLoss *x);
+  void (*exp_weights)(Ops *ops, const ExpWeights *x);
+  void (*gaussian_loss)(Ops *ops, const GaussianLoss *x);
+  void (*clone_loss)(Ops *ops, const CloneLoss *x);
+  void (*td3bc_loss)(Ops *ops, const Td3BcLoss *x);
 
   void (*adam)(Ops *ops, const Adam *x);
   void (*masked_copy)(Ops *ops, const MaskedCopy *x);
