@@ -385,6 +385,8 @@ void bfm_explorer_free(bfm_explorer *e) {
 // ------------------------------- looking inside --------------------------------------------------
 
 const ExplorerOptions *explorer_options_of(const bfm_explorer *e) { return &e->options; }
+int explorer_on_cpu(const bfm_explorer *e) { return device_is_cpu(e->ops); }
+const char *explorer_device(const bfm_explorer *e) { return e->ops->name; }
 int64_t bfm_explorer_row_size(const bfm_explorer *e) { return e->row; }
 int bfm_explorer_tensor_count(const bfm_explorer *e) { return e->params.tensor_count; }
 

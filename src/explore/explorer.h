@@ -65,6 +65,8 @@ typedef struct {
 // Learn from this data from now on. On a CPU the first three arrays are read in place and must outlive
 // the explorer, all others are copied. Also sets the statistics of observations, with obs-norm.
 int explorer_set_data(bfm_explorer *explorer, const ExplorerData *data);
+int explorer_on_cpu(const bfm_explorer *explorer);
+const char *explorer_device(const bfm_explorer *explorer);
 
 // ------------------------------- internals -------------------------------------------------------
 

@@ -46,6 +46,10 @@ static int save(bfm_explorer *e, int kind, int task, const char *env, const char
   if (!entries) return bfm_fail(BFM_NO_MEMORY, "out of memory for %s", path);
   ExplorerOptions options = e->options;
   if (kind == POLICY) snprintf(options.device, sizeof options.device, "auto");
+  if (kind == POLICY && explorer_is_offline(options.algo)) {
+    options.seed += task % options.seeds;
+    options.seeds = 1;
+  }
   Head head = {.kind = kinds[kind], .table = explorer_options, .config = &options, .env = env,
                .task = name,
                .counts = {{"obs_dim", e->obs_dim},

@@ -45,13 +45,12 @@ static void value_update(bfm_explorer *e, const ExplorerBatch *b) {
   const ExplorerOptions *o = &e->options;
   int gumbel = o->algo == EXPLORER_XQL;
   explorer_forward(e, XNET_V, e->net[XNET_V].online, &e->tape[XNET_V], b->obs, NULL);
-  e->ops->value_loss(e->ops, &(ValueLoss){.dv = e->dv, .q = b->slow[XNET_Q].out,
-                                          .v = e->tape[XNET_V].out, .loss = e->loss + LOSS_VALUE,
-                                          .loss_stride = e->loss_count, .replicas = e->T,
-                                          .members = e->M, .rows = e->N, .gumbel = gumbel,
-                                          .level = (float)(gumbel ? o->loss_temperature
-                                                                  : o->expectile),
-                                          .clip = (float)o->exp_clip});
+  e->ops->value_loss(e->ops,
+                     &(ValueLoss){.dv = e->dv, .q = b->slow[XNET_Q].out, .v = e->tape[XNET_V].out,
+                                  .loss = e->loss + LOSS_VALUE, .loss_stride = e->loss_count,
+                                  .replicas = e->T, .members = e->M, .rows = e->N, .gumbel = gumbel,
+                                  .level = (float)(gumbel ? o->loss_temperature : o->expectile),
+                                  .clip = (float)o->exp_clip});
   net_backward(e->ops, &e->net[XNET_V], e->net[XNET_V].online, &e->tape[XNET_V], e->dv,
                (Pass){.rows = e->N, .side = SIDE}, 0);
   explorer_adam(e, XNET_V, e->step_device, 0);
@@ -65,9 +64,9 @@ static void weighted_policy_update(bfm_explorer *e, const ExplorerBatch *b) {
                                       .v = e->tape[XNET_V].out, .replicas = e->T, .members = e->M,
                                       .rows = e->N, .rate = (float)o->inverse_temperature,
                                       .clip = (float)o->weight_clip});
-  ops->gaussian_loss(ops, &(GaussianLoss){.dx = e->da, .dlog_sigma = e->dlog_sigma,
-                                          .w = e->weights, .act = b->act, .mu = e->mu_pi,
-                                          .log_sigma = e->log_sigma, .loss = e->loss + LOSS_ACTOR,
+  ops->gaussian_loss(ops, &(GaussianLoss){.dx = e->da, .dlog_sigma = e->dlog_sigma, .w = e->weights,
+                                          .act = b->act, .mu = e->mu_pi, .log_sigma = e->log_sigma,
+                                          .loss = e->loss + LOSS_ACTOR,
                                           .loss_stride = e->loss_count, .replicas = e->T,
                                           .rows = e->N, .act_dim = e->act_dim});
   policy_backward(e);

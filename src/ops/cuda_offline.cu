@@ -96,8 +96,8 @@ __global__ void gaussian_loss_kernel(const GaussianLoss x) {
 }
 
 static void gaussian_loss(Ops *ops, const GaussianLoss *x) {
-  BY_TYPE(ops->type, launch(cuda_of(ops), gaussian_loss_kernel<T>, (unsigned)x->replicas,
-                            BATCH_THREADS, *x));
+  BY_TYPE(ops->type,
+          launch(cuda_of(ops), gaussian_loss_kernel<T>, (unsigned)x->replicas, BATCH_THREADS, *x));
 }
 
 __global__ void clone_loss_kernel(const CloneLoss x) {

@@ -8,7 +8,7 @@
 #include "agent/agent.h"
 #include "agent/guard.h"
 #include "core/units.h"
-#include "train/train.h"
+#include "train/training.h"
 
 #define CHUNK_SECONDS 0.5
 #define SAVE_SECONDS 600.0
@@ -223,6 +223,7 @@ static int rescue(Training *t, int status, int64_t step) {
 }
 
 int training_run(Training *t) {
+  if (t->offline.algo >= 0) return offline_run(t);
   monitor_begin(&t->monitor, "train", "steps", t->first_step, t->settings.steps);
   int64_t saved = t->plan.resume ? t->first_step : -1;
   int status = train(t, &saved);

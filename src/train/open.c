@@ -8,6 +8,7 @@
 
 #include "agent/agent.h"
 #include "data/episode_index.h"
+#include "explore/explorer.h"
 #include "train/recipes.h"
 #include "train/training.h"
 
@@ -38,6 +39,20 @@ static int take_settings(Training *t, const cJSON *record) {
   if (status) return bfm_fail_prefix(BFM_BAD_FILE, "%s/run.json: ", t->folder.path);
   TRY(options_from_json(train_options, &t->settings, t->plan.settings));
   return check_evaluations(t);
+}
+
+// what is trained: named by the options, on a resume by run.json
+static int take_algo(Training *t, const cJSON *record) {
+  const char *begun = cJSON_GetStringValue(cJSON_GetObjectItem(record, "algo"));
+  char text[64];
+  snprintf(text, sizeof text, "{\"algo\": \"%.32s\"}", begun ? begun : "");
+  int given = settings_offline_algo(t->plan.options);
+  t->offline.algo = t->plan.resume ? settings_offline_algo(text) : given;
+  if (t->plan.resume && given >= 0 && t->offline.algo != given) {
+    return bfm_fail(BFM_BAD_ARGUMENT, "the run in %s has another algorithm: leave out --algo",
+                    t->folder.path);
+  }
+  return settings_check(t->plan.settings, t->plan.options, t->offline.algo);
 }
 
 // ---------------------------------- the agent ----------------------------------------------------
@@ -130,6 +145,15 @@ static int check_stopped(Training *t) {
   return bfm_fail(BFM_INTERRUPTED, "stopped before the first step");
 }
 
+// an agent, with what prompts and evaluates it
+static int make_prompted(Training *t, const Dataset *data) {
+  TRY(make_agent(t, data));
+  TRY(check_stopped(t));
+  TRY(training_set_prompt(t));
+  TRY(check_stopped(t));
+  return make_evaluator(t);
+}
+
 // a resume on other data would not be bit-identical: reject it
 static int take_data(Training *t, const Dataset *data, cJSON *record) {
   Piece *pieces;
@@ -142,11 +166,8 @@ static int take_data(Training *t, const Dataset *data, cJSON *record) {
     return bfm_fail(BFM_BAD_ARGUMENT, "the data is not that of the run in %s, or has another order",
                     t->folder.path);
   }
-  TRY(make_agent(t, data));
+  TRY(t->offline.algo >= 0 ? offline_make(t, record) : make_prompted(t, data));
   TRY(check_stopped(t));
-  TRY(training_set_prompt(t));
-  TRY(check_stopped(t));
-  TRY(make_evaluator(t));
   t->begun = 1;
   TRY(folder_make(&t->folder));
   TRY(folder_lock(&t->folder));
@@ -156,18 +177,21 @@ static int take_data(Training *t, const Dataset *data, cJSON *record) {
 }
 
 static int open_training(Training *t, cJSON *record) {
+  TRY(take_algo(t, record));
   TRY(take_settings(t, record));
   TRY(training_read_data(t, record));
   TRY(check_stopped(t));
   TRY(take_data(t, &t->data, record));
-  (agent_on_cpu(t->agent) ? dataset_trim : dataset_free)(&t->data);
+  int in_place = t->agent ? agent_on_cpu(t->agent) : explorer_on_cpu(t->offline.learner);
+  (in_place ? dataset_trim : dataset_free)(&t->data);
   TRY(folder_open_log(&t->folder, "log.jsonl", "step", t->first_step, &t->log));
   t->before = folder_log_last(&t->folder, "log.jsonl", "seconds");
+  if (t->offline.algo >= 0) return offline_resume(t);
   return t->evaluator ? eval_thread_resume(t->evaluator, t->first_step) : BFM_OK;
 }
 
 int training_open(Training *t, const TrainPlan *plan) {
-  *t = (Training){.plan = *plan, .kept = plan->resume};
+  *t = (Training){.plan = *plan, .kept = plan->resume, .offline = {.algo = -1}};
   t->monitor = (Monitor){.call = plan->progress, .context = plan->context};
   TRY(folder_name(&t->folder, plan->folder));
   TRY(training_check_folder(t));
@@ -187,6 +211,7 @@ int training_open(Training *t, const TrainPlan *plan) {
 void training_close(Training *t) {
   static const char *const traces[] = {"run.json", "log.jsonl", NULL};
   eval_thread_free(t->evaluator);
+  offline_close(t);
   for (int i = 0; i < 2 && t->agent; i++) snapshot_free(&t->good[i], t->agent);
   bfm_agent_free(t->agent);
   dataset_free(&t->data);

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "core/json.h"
+#include "explore/explorer.h"
 #include "train/training.h"
 
 int training_check_folder(const Training *t) {
@@ -46,6 +47,13 @@ int training_write_record(const Training *t, cJSON *record, uint32_t checksum) {
       cJSON_AddItemToArray(files, cJSON_CreateString(absolute ? absolute : t->plan.data[i]));
       free(absolute);
     }
+  }
+  if (t->offline.algo >= 0) {
+    char algo[OPTION_TEXT_SIZE];
+    options_get(options_find(explorer_options, "algo"), explorer_options_of(t->offline.learner),
+                algo, sizeof algo);
+    cJSON_DeleteItemFromObject(record, "algo");
+    cJSON_AddStringToObject(record, "algo", algo);
   }
   cJSON_DeleteItemFromObject(record, "checksum");
   cJSON_AddNumberToObject(record, "checksum", checksum);

@@ -1,12 +1,20 @@
 // Whole training runs: what bfm train and bfm_train run.
 
-#include "train/train.h"
+#include "train/training.h"
 
 #include <stdlib.h>
 
 #include "core/sized.h"
 
+int training_replicas(const Training *t) {
+  return t->agent ? bfm_agent_replicas(t->agent) : t->offline.tasks.count * t->offline.seeds;
+}
+
 void training_model_path(const Training *t, int replica, char *out, size_t size) {
+  if (t->offline.algo >= 0) {
+    offline_path(t, "model", replica, out, size);
+    return;
+  }
   eval_thread_path(t->folder.path, "model", replica, bfm_agent_replicas(t->agent), out, size);
 }
 

@@ -13,6 +13,7 @@
 #include "core/monitor.h"
 #include "data/dataset.h"
 #include "train/eval_thread.h"
+#include "train/offline.h"
 #include "train/settings.h"
 
 typedef struct {
@@ -31,11 +32,13 @@ typedef struct {
   Monitor monitor;
   TrainSettings settings;
   Folder folder;
-  bfm_agent *agent;
-  Dataset data;  // while the agent reads it in place, on a CPU
+  bfm_agent *agent;  // NULL: single-task agents are trained …
+  Offline offline;   // … which are here
+  Dataset data;      // while the agent reads it in place, on a CPU
   int64_t transitions, episodes, first_step;
   char env[OPTION_TEXT_SIZE], collector[64];
   char prompt_note[256];  // why the model carries no prompt states, or empty
+  char undrawn[512];      // why single-task agents have no curves, or empty
   double seconds;         // of training, this time …
   double before;          // … and in earlier starts of the run
   float *losses;          // [R, loss_count] of the last step
@@ -68,7 +71,8 @@ void training_close(Training *t);
 // read run.json and check that it has the names of the data, their checksum and the settings
 int training_read_record(cJSON **record, const char *path);
 
-// where a replica's model is saved
+// how many models the run trains, and where each of them is saved
+int training_replicas(const Training *t);
 void training_model_path(const Training *t, int replica, char *out, size_t size);
 
 #endif
