@@ -92,7 +92,7 @@ static int collect(Collection *c) {
     }
     double now = seconds_now();
     if (now - flushed > FLUSH_SECONDS) {
-      TRY(flush(c, now - PIECE_SECONDS));
+      TRY(flush(c, c->options.whole_episodes ? -INFINITY : now - PIECE_SECONDS));
       flushed = now;
     }
     if (now - saved > pause) {

@@ -34,6 +34,9 @@ static const Option own_options[] = {
      "environments"},
     {"train-steps", OPTION_INT, AT(train_steps), "3M", 2, 1e12, NULL,
      "transitions that d4rl-medium and d4rl-medium-expert may use to train their agents"},
+    {"whole-episodes", OPTION_BOOL, AT(whole_episodes), "off", 0, 0, NULL,
+     "write rows only when their episode ends: the same command then writes the same rows in the "
+     "same order; off: also after some seconds, so that a killed collector loses less"},
     {"seed", OPTION_INT, AT(seed), "0", 0, INFINITY, NULL,
      "seed of initial states, actions and learners"},
     {"threads", OPTION_INT, AT(threads), "0", 0, 4096, NULL,

@@ -12,7 +12,8 @@
 #define CREW_NAMES "random|rnd|mood|td3|policy|d4rl-medium|d4rl-medium-replay|d4rl-medium-expert"
 
 typedef struct {
-  int with;  // row of crew_kinds
+  int with;            // row of crew_kinds
+  int whole_episodes;  // rows are written when their episode ends, not before
   int64_t steps, envs, hold, seed, threads, eval_every, eval_episodes, train_steps;
   double updates, until;
   char task[OPTION_TEXT_SIZE], model[OPTION_TEXT_SIZE];
