@@ -5,10 +5,12 @@
 
 #include "agent/config.h"
 #include "cli/cli.h"
+#include "cli/paper_claims.h"
 #include "cli/paper_show.h"
 #include "core/suggest.h"
 #include "cli/progress.h"
 #include "core/units.h"
+#include "paper/claims.h"
 
 typedef struct {
   PaperSettings settings;
@@ -124,9 +126,17 @@ static int run(const Arguments *a) {
 
 // ---------------------------------- show, plot ---------------------------------------------------
 
-static int show(const Arguments *a) { return paper_show(a->table, &a->settings, a->json); }
+static int has_claims(const PaperTable *table) { return !strcmp(table->name, CLAIMS_TABLE); }
 
-static int plot(const Arguments *a) { return paper_plot(a->table, &a->settings, a->path); }
+static int show(const Arguments *a) {
+  if (has_claims(a->table)) return paper_claims_show(&a->settings, a->json);
+  return paper_show(a->table, &a->settings, a->json);
+}
+
+static int plot(const Arguments *a) {
+  if (has_claims(a->table)) return paper_claims_plot(&a->settings, a->path);
+  return paper_plot(a->table, &a->settings, a->path);
+}
 
 // ---------------------------------- the command --------------------------------------------------
 

@@ -44,7 +44,8 @@ int configuration_of_line(char **text, const cJSON *line) {
   }
   for (cJSON *item = options->child, *next; item; item = next) {
     next = item->next;
-    if (!options_find(agent_options, item->string)) cJSON_Delete(cJSON_DetachItemViaPointer(options, item));
+    if (!options_find(agent_options, item->string))
+      cJSON_Delete(cJSON_DetachItemViaPointer(options, item));
   }
   Config config;
   char *json = cJSON_PrintUnformatted(options);

@@ -62,6 +62,8 @@ static int parse_line(const cJSON *item, LedgerLine *line) {
   line->run = cJSON_GetStringValue(cJSON_GetObjectItem(item, "run"));
   line->more = cJSON_GetStringValue(cJSON_GetObjectItem(item, "more"));
   line->returns = cJSON_GetObjectItem(item, "returns");
+  line->curve = cJSON_GetObjectItem(item, "curve");
+  line->bias = cJSON_GetObjectItem(item, "bias");
   int good = line->run && line->more && cJSON_IsObject(line->returns);
   for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
     good = good && cJSON_IsNumber(cJSON_GetObjectItem(item, numbers[i].name));

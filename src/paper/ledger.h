@@ -14,14 +14,15 @@
 typedef struct {
   const char *run, *more;  // the cell's run, and the options other than the table's
   int64_t seed, steps, es, episodes;
-  int64_t eval_steps;     // control steps of an evaluation episode; 0: the domain's
-  int64_t transitions;    // in the dataset; 0: the line does not say
-  int64_t checksum;       // of the dataset; UNKNOWN_DATA: an older line
-  const char *config;     // configuration_text; empty: the line has none
-  const char *precision;  // f32, tf32, bf16; empty: the line does not say
-  const char *from;       // "log": entered from the logs of a run by bfm paper add; else empty
-  const cJSON *returns;   // mean return of each task, by name
-  int seeds;              // different seeds with this key, es on or off
+  int64_t eval_steps;         // control steps of an evaluation episode; 0: the domain's
+  int64_t transitions;        // in the dataset; 0: the line does not say
+  int64_t checksum;           // of the dataset; UNKNOWN_DATA: an older line
+  const char *config;         // configuration_text; empty: the line has none
+  const char *precision;      // f32, tf32, bf16; empty: the line does not say
+  const char *from;           // "log": entered from the logs of a run by bfm paper add; else empty
+  const cJSON *returns;       // mean return of each task, by name
+  const cJSON *curve, *bias;  // of evidence.h; NULL: the line has none
+  int seeds;                  // different seeds with this key, es on or off
 } LedgerLine;
 
 #define UNKNOWN_DATA (-1)

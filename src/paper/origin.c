@@ -24,8 +24,7 @@ static int read_attributes(hid_t file, void *context) {
       // the collector's options are JSON
       cJSON *value = !strcmp(notes[i].name, "options") ? cJSON_Parse(notes[i].text) : NULL;
       cJSON_DeleteItemFromObject(line, notes[i].name);
-      cJSON_AddItemToObject(line, notes[i].name,
-                            value ? value : cJSON_CreateString(notes[i].text));
+      cJSON_AddItemToObject(line, notes[i].name, value ? value : cJSON_CreateString(notes[i].text));
     }
   }
   free(notes);

@@ -30,8 +30,7 @@ static const LedgerLine *best_line(const Ledger *ledger, const PaperCell *cell) 
   return best;
 }
 
-// a task's return, or the mean over a group of tasks; NaN if the line lacks one of them
-static double value_of(const LedgerLine *line, const PaperCell *cell, const char *name) {
+double paper_line_value(const LedgerLine *line, const PaperCell *cell, const char *name) {
   const cJSON *item = cJSON_GetObjectItemCaseSensitive(line->returns, name);
   if (cJSON_IsNumber(item)) return paper_score(cell, name, item->valuedouble);
   double sum = 0;
@@ -55,7 +54,7 @@ int paper_ours(const Ledger *ledger, const PaperCell *cell, const char *task, Pa
   for (int i = 0; i < ledger->count; i++) {
     const LedgerLine *line = &ledger->lines[i];
     if (!ledger_same_run(line, best)) continue;
-    double value = value_of(line, cell, task);
+    double value = paper_line_value(line, cell, task);
     if (isnan(value)) continue;
     // if a seed was run again, the last line counts
     int k = 0;

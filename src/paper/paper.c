@@ -20,7 +20,10 @@
 #include "data/writer.h"
 #include "envs/domain.h"
 #include "nets/device.h"
+#include "paper/claims.h"
 #include "paper/configuration.h"
+#include "paper/datasets.h"
+#include "paper/evidence.h"
 #include "paper/origin.h"
 #include "train/eval_log.h"
 #include "train/recipes.h"
@@ -37,13 +40,14 @@ const Option paper_options[] = {
      "only cells whose domain, data and method contain these words: \"walker FB-AW\""},
     {"data", OPTION_TEXT, AT(data), "data", 0, 0, NULL,
      "folder of datasets, DOMAIN-KIND.h5; missing ones are collected"},
-    {"data-steps", OPTION_INT, AT(data_steps), "5M", 2, 1e12, NULL,
-     "transitions to collect; an interrupted collection resumes if it has fewer"},
+    {"data-steps", OPTION_INT, AT(data_steps), "0", 0, 1e12, NULL,
+     "transitions to collect, 0: 5M, or as many as the kind of data has; an interrupted collection "
+     "resumes if it has fewer"},
     {"runs", OPTION_TEXT, AT(runs), "runs/paper", 0, 0, NULL, "folder of training runs"},
     {"results", OPTION_TEXT, AT(results), "results", 0, 0, NULL,
      "folder of ledger.jsonl and the paper's numbers"},
     {"eval-every", OPTION_INT, AT(eval_every), "0", 0, 1e12, NULL,
-     "training steps between evaluations; 0: evaluate only the last step"},
+     "training steps between evaluations; 0: the table's, most evaluate only the last step"},
     {"eval-steps", OPTION_INT, AT(eval_steps), "0", 0, 1e6, NULL,
      "control steps per evaluation episode; 0: the domain's"},
     {.name = NULL},
@@ -97,11 +101,15 @@ static int wait_for_data(const PaperPlan *plan, const char *path) {
   return BFM_OK;
 }
 
+static int64_t data_steps(const PaperPlan *plan, const PaperCell *cell) {
+  return plan->settings.data_steps ? plan->settings.data_steps : paper_data_steps(cell->data);
+}
+
 // collect the data unless it is there; if another process begins to collect it first, use that data
 static int make_data(const PaperPlan *plan, const PaperCell *cell, const char *path) {
   TRY(wait_for_data(plan, path));
   int exists = !access(path, F_OK);
-  if (exists && !is_interrupted(path, plan->settings.data_steps)) return BFM_OK;
+  if (exists && !is_interrupted(path, data_steps(plan, cell))) return BFM_OK;
   if (!exists && !strcmp(cell->domain, "kitchen")) {
     return bfm_fail(BFM_IO, "%s is missing and cannot be collected: put D4RL's kitchen-%s-v0 there",
                     path, cell->data + strlen("d4rl-"));
@@ -109,14 +117,16 @@ static int make_data(const PaperPlan *plan, const PaperCell *cell, const char *p
   Folder folder;
   TRY(folder_name(&folder, plan->settings.data));
   TRY(folder_make(&folder));
-  char given[128];
-  snprintf(given, sizeof given, "{\"with\": \"%s\", \"steps\": %" PRId64 "}", cell->data,
-           plan->settings.data_steps);
+  cJSON *options = paper_data_options(cell->data, plan->settings.data_steps);
+  char *given = cJSON_PrintUnformatted(options);
+  cJSON_Delete(options);
+  if (!given) return bfm_fail(BFM_NO_MEMORY, "out of memory for the options");
   bfm_collection run = {.size = sizeof run, .env = exists ? NULL : cell->domain, .output = path,
                         .options = exists ? NULL : given, .resume = exists,
                         .progress = plan->progress, .context = plan->context};
   report(plan, "collect %s", path);
   int status = bfm_collect(&run);
+  free(given);
   if (status == BFM_IO && !exists && !access(path, F_OK)) return make_data(plan, cell, path);
   return status;
 }
@@ -233,6 +243,7 @@ typedef struct {
   char device[64];
   const char *precision;
   Config config;
+  cJSON *bias;  // [replicas] of evidence_bias; NULL: no claim needs it
 } Trained;
 
 // the precision as given; auto is what device_open makes of it
@@ -244,17 +255,51 @@ static const char *precision_of(const bfm_agent *agent) {
   return names[precision];
 }
 
-static int train(const Run *r, Trained *done) {
+static int each_step(void *context, int64_t done, int64_t total) {
+  Monitor *monitor = context;
+  monitor->progress.total = total;
+  return monitor_update(monitor, done, NULL);
+}
+
+// measure the bias of the trained agents if a claim needs it
+static int measure_bias(const Run *r, bfm_agent *agent, cJSON **bias) {
+  *bias = NULL;
+  if (!claims_need_bias(r->cell)) return BFM_OK;
+  Monitor monitor = {.call = r->plan->progress, .context = r->plan->context};
+  monitor_begin(&monitor, "bias", "steps", 0, 0);
+  const bfm_evaluation how = {.size = sizeof how, .threads = (int)agent->config.threads,
+                              .each = each_step, .context = &monitor};
+  return evidence_bias(agent, r->cell->domain, r->episodes, r->plan->settings.eval_steps, &how,
+                       bias);
+}
+
+// the settings of the training: the table's, then those of the kind of data; NULL if out of memory
+static char *settings_of(const Run *r) {
   const PaperSettings *s = &r->plan->settings;
-  char state[PATH_MAX], settings[512];
+  int64_t evaluations = paper_cell_evaluations(r->cell);
+  int64_t every = s->eval_every ? s->eval_every : (r->steps + evaluations - 1) / evaluations;
+  cJSON *settings = cJSON_CreateObject();
+  cJSON_AddNumberToObject(settings, "steps", (double)r->steps);
+  cJSON_AddNumberToObject(settings, "eval-every", (double)every);
+  cJSON_AddNumberToObject(settings, "eval-episodes", (double)r->episodes);
+  cJSON_AddNumberToObject(settings, "eval-steps", (double)s->eval_steps);
+  cJSON_AddStringToObject(settings, "eval-es", "both");
+  cJSON_AddStringToObject(settings, "env", r->cell->domain);
+  int bad = recipe_add(paper_data_training(r->cell->data), settings);
+  char *text = bad ? NULL : cJSON_PrintUnformatted(settings);
+  cJSON_Delete(settings);
+  return text;
+}
+
+static int train(const Run *r, Trained *done) {
+  char state[PATH_MAX];
   snprintf(state, sizeof state, "%s/state.safetensors", r->folder);
-  snprintf(settings, sizeof settings,
-           "{\"steps\": %" PRId64 ", \"eval-every\": %" PRId64 ", \"eval-episodes\": %" PRId64
-           ", \"eval-steps\": %" PRId64 ", \"eval-es\": \"both\", \"env\": \"%s\"}",
-           r->steps, s->eval_every ? s->eval_every : r->steps, r->episodes, s->eval_steps,
-           r->cell->domain);
-  char *options = agent_options_of(r);
-  if (!options) return bfm_fail(BFM_NO_MEMORY, "out of memory for the options");
+  char *options = agent_options_of(r), *settings = settings_of(r);
+  if (!options || !settings) {
+    free(options);
+    free(settings);
+    return bfm_fail(BFM_NO_MEMORY, "out of memory for the options");
+  }
   const char *data = r->data;
   int resume = !access(state, F_OK);
   TrainPlan plan = {.data = &data, .data_count = 1, .folder = r->folder, .settings = settings,
@@ -263,11 +308,13 @@ static int train(const Run *r, Trained *done) {
   Training training;
   int status = training_open(&training, &plan);
   free(options);
+  free(settings);
   TRY(status);
   status = training_run(&training);
   *done = (Trained){.seconds = training.before + training.seconds,
                     .precision = precision_of(training.agent), .config = training.agent->config};
   snprintf(done->device, sizeof done->device, "%s", training.agent->ops->name);
+  if (!status) status = measure_bias(r, training.agent, &done->bias);
   training_close(&training);
   return status;
 }
@@ -318,6 +365,12 @@ static int write_lines(const Run *r, const Trained *done) {
       cJSON_AddNumberToObject(line, "seconds", round(1e3 * done->seconds) / 1e3);
       cJSON_AddStringToObject(line, "device", done->device);
       cJSON_AddStringToObject(line, "precision", done->precision);
+      cJSON *curve = evidence_curve(&evals, seed, l->es);
+      if (curve) cJSON_AddItemToObject(line, "curve", curve);
+      if (done->bias && !l->es) {  // by the policy's mean, as measured
+        const cJSON *bias = cJSON_GetArrayItem(done->bias, (int)(seed - r->first));
+        cJSON_AddItemToObject(line, "bias", cJSON_Duplicate(bias, 1));
+      }
       ledger_sign(line);
       cJSON_AddStringToObject(line, "config_hash", hash);
       cJSON_AddItemToObject(line, "config", configuration_json(&done->config));
@@ -360,14 +413,16 @@ static int run_missing(Run *r) {
   name_folder(r, r->folder, sizeof r->folder);
   report(plan, "train   %s: %s%s%s, %" PRId64 " seed%s, %" PRId64 " steps", cell->method->method,
          cell->run, *r->more ? " " : "", r->more, r->count, r->count > 1 ? "s" : "", r->steps);
-  Trained done;
+  Trained done = {.bias = NULL};
   int status = train(r, &done);
   if (status == BFM_INTERRUPTED) {
     return bfm_fail(status,
                     "stopped while training %s in %s; the same bfm paper run command resumes it",
                     cell->method->method, r->folder);
   }
-  return status ? status : write_lines(r, &done);
+  if (!status) status = write_lines(r, &done);
+  cJSON_Delete(done.bias);
+  return status;
 }
 
 // the data of the previous cell, which most often is also that of the next one
@@ -389,7 +444,7 @@ static int find_data(const Run *r, LastData *last) {
 static int run_cell(const PaperPlan *plan, const PaperCell *cell, LastData *last) {
   const PaperSettings *s = &plan->settings;
   const PaperTable *table = plan->table;
-  Run r = {.plan = plan, .cell = cell, .steps = s->steps ? s->steps : table->steps,
+  Run r = {.plan = plan, .cell = cell, .steps = s->steps ? s->steps : paper_cell_steps(cell),
            .episodes = s->episodes ? s->episodes : table->episodes, .origin = &last->origin};
   cJSON *more = cJSON_Parse(plan->options);
   if (s->eval_steps) {

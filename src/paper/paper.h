@@ -17,9 +17,10 @@ typedef struct {
 } PaperTable;
 
 typedef struct {
-  const char *table, *method;  // as the paper calls it
-  const char *options;         // of the agent, such as "algo=fb-aware blocks=8"
-  int es;                      // 1: evaluated with evaluation-based sampling
+  const char *table;    // alone, or only for a domain and data: "claims walker mood-small"
+  const char *method;   // as the paper calls it
+  const char *options;  // of the agent, such as "algo=fb-aware blocks=8"
+  int es;               // 1: evaluated with evaluation-based sampling
 } PaperMethod;
 
 // table number i, NULL after the last
@@ -42,6 +43,10 @@ int paper_cell_at(const PaperTable *table, int i, PaperCell *cell);
 
 // the agent's options of a cell: its method's and its domain's, such as "algo=fb-aw d=64"
 const char *paper_options_of(const PaperCell *cell);
+
+// training steps of a cell, and in how many equal parts they are evaluated
+int64_t paper_cell_steps(const PaperCell *cell);
+int64_t paper_cell_evaluations(const PaperCell *cell);
 
 // Return whether each word of a filter ("walker FB-AW") is the domain, the data or a word of the
 // method's name.
@@ -82,6 +87,9 @@ double paper_value(const PaperNumbers *numbers, const PaperCell *cell, const cha
 double paper_score(const PaperCell *cell, const char *task, double value);
 
 // ---------------------------------- ours ---------------------------------------------------------
+
+// The return of a line for a task, or the mean over a group of tasks; NaN if the line lacks one of them.
+double paper_line_value(const LedgerLine *line, const PaperCell *cell, const char *task);
 
 typedef struct {
   double mean, std;  // over seeds

@@ -37,6 +37,8 @@ static const PaperTable tables[] = {
      "mood rnd", 300000, 3, 100},
     {"first", "not in the paper: a short example that runs on a CPU", NULL, "point_mass", "random",
      20000, 2, 20},
+    {"claims", "not in the paper: its six claims, with small networks", NULL, "walker point_mass",
+     "mood-small rnd-small random-hold20", 100000, 5, 20},
 };
 #define TABLE_COUNT ((int)(sizeof tables / sizeof *tables))
 
@@ -47,6 +49,19 @@ static const PaperTable tables[] = {
 #define LAP "algo=lap"
 #define LAP_AW "algo=lap-aw"
 #define VANILLA " target=min ensemble=shared"
+
+// The claims compare methods under one configuration, with what stabilizes advantage weighting for all
+// of them. A transition of the point mass lasts 20 control steps (paper/datasets.c).
+#define STABLE " ortho=100 f-norm=on beta=10"
+#define CLIP " clip=4.6"
+#define NO_CLIP " clip=inf"
+#define WALKER " preset=small batch=256 lr=3e-4 d=64" STABLE
+#define POINT_MASS \
+  " hidden=64 feat=64 b-hidden=64 batch=256 lr=5e-4 d=32 gamma=0.95 goal=0:2" STABLE CLIP
+#define SINGLE " preset=small batch=256 lr=3e-4"
+#define ON_MOOD "claims walker mood-small"
+#define ON_RND "claims walker rnd-small"
+#define ON_GOALS "claims point_mass random-hold20"
 
 static const PaperMethod methods[] = {
     {"rnd", "LAP", LAP, 0},
@@ -142,6 +157,21 @@ static const PaperMethod methods[] = {
     {"first", "FB", FB, 0},
     {"first", "FB-AW", FB_AW, 1},
     {"first", "FB-AWARE (4)", FB_AWARE(4), 1},
+
+    {ON_MOOD, "FB", FB WALKER CLIP, 0},
+    {ON_MOOD, "FB-AW", FB_AW WALKER CLIP, 1},
+    {ON_MOOD, "FB-AW, one z a batch", FB_AW WALKER CLIP " z-groups=1", 1},
+    {ON_MOOD, "FB-AWARE (8)", FB_AWARE(8) WALKER CLIP, 1},
+    {ON_MOOD, "FB-AW, IWIS, clip off", FB_AW WALKER NO_CLIP " weights=iwis", 1},
+    {ON_MOOD, "FB-AW, WIS, clip off", FB_AW WALKER NO_CLIP " weights=wis", 1},
+    {ON_RND, "FB", FB WALKER CLIP, 0},
+    {ON_RND, "FB-AW", FB_AW WALKER CLIP, 1},
+    {ON_GOALS, "FB-AW", FB_AW POINT_MASS, 1},
+    {ON_GOALS, "FB-AW, one z a batch", FB_AW POINT_MASS " z-groups=1", 1},
+    {ON_GOALS, "FB-AWARE (8)", FB_AWARE(8) POINT_MASS, 1},
+    {ON_MOOD, "IQL", "algo=iql" SINGLE, 0},
+    {ON_MOOD, "XQL", "algo=xql" SINGLE, 0},
+    {ON_MOOD, "TD3+BC", "algo=td3-bc" SINGLE, 0},
 };
 #define METHOD_COUNT ((int)(sizeof methods / sizeof *methods))
 
@@ -149,6 +179,13 @@ static const PaperMethod methods[] = {
 static const struct {
   const char *domain, *options;
 } domain_options[] = {{"humanoid", "d=128"}, {"", "d=64"}};
+
+// cells whose steps are not the table's, and those that are evaluated several times, for their curves
+static const struct {
+  const char *table, *domain;
+  int64_t steps, evaluations;
+} schedules[] = {{"claims", "walker", 100000, 5}, {"claims", "point_mass", 12000, 5}};
+#define SCHEDULE_COUNT (sizeof schedules / sizeof *schedules)
 
 // ---------------------------------- tables and cells ---------------------------------------------
 
@@ -166,13 +203,6 @@ int paper_table_find(const PaperTable **table, const char *name) {
                   suggest_say(&suggestion, "; bfm paper list shows all"));
 }
 
-static const PaperMethod *method_at(const PaperTable *table, int index) {
-  for (int i = 0; i < METHOD_COUNT; i++) {
-    if (!strcmp(methods[i].table, table->name) && index-- == 0) return &methods[i];
-  }
-  return NULL;
-}
-
 // copy word number i of words separated by spaces; returns 0 after the last
 static int word_at(const char *words, int i, char *out, size_t size) {
   while (i-- > 0) {
@@ -184,27 +214,56 @@ static int word_at(const char *words, int i, char *out, size_t size) {
   return length > 0;
 }
 
-static int count_words(const char *words) {
-  char word[64];
-  int count = 0;
-  while (word_at(words, count, word, sizeof word)) count++;
-  return count;
-}
-
-int paper_cell_at(const PaperTable *table, int i, PaperCell *cell) {
-  int method_count = 0, data_count = count_words(table->data);
-  while (method_at(table, method_count)) method_count++;
-  *cell = (PaperCell){.table = table, .method = method_at(table, i % method_count)};
-  int group = i / method_count;
-  if (!word_at(table->domains, group / data_count, cell->domain, sizeof cell->domain)) return 0;
-  word_at(table->data, group % data_count, cell->data, sizeof cell->data);
-
+// write the name of a cell's run: the options of the domain are for methods that do not set d
+static void name_run(PaperCell *cell) {
   int k = 0;
   while (*domain_options[k].domain && strcmp(domain_options[k].domain, cell->domain)) k++;
   const char *more = strstr(cell->method->options, " d=") ? "" : domain_options[k].options;
   snprintf(cell->run, sizeof cell->run, "%s %s %s%s%s", cell->domain, cell->data,
            cell->method->options, *more ? " " : "", more);
-  return 1;
+}
+
+// set the method to number *i of those that a table has for a domain and data, else count them off
+static int find_method(PaperCell *cell, int *i) {
+  char place[128];
+  snprintf(place, sizeof place, "%s %s %s", cell->table->name, cell->domain, cell->data);
+  for (int k = 0; k < METHOD_COUNT; k++) {
+    cell->method = &methods[k];
+    if (strcmp(methods[k].table, cell->table->name) && strcmp(methods[k].table, place)) continue;
+    if ((*i)-- == 0) return 1;
+  }
+  return 0;
+}
+
+int paper_cell_at(const PaperTable *table, int i, PaperCell *cell) {
+  *cell = (PaperCell){.table = table};
+  for (int k = 0; word_at(table->domains, k, cell->domain, sizeof cell->domain); k++) {
+    for (int j = 0; word_at(table->data, j, cell->data, sizeof cell->data); j++) {
+      if (!find_method(cell, &i)) continue;
+      name_run(cell);
+      return 1;
+    }
+  }
+  return 0;
+}
+
+static int find_schedule(const PaperCell *cell) {
+  size_t i = 0;
+  while (i < SCHEDULE_COUNT && (strcmp(schedules[i].table, cell->table->name) ||
+                                strcmp(schedules[i].domain, cell->domain))) {
+    i++;
+  }
+  return i < SCHEDULE_COUNT ? (int)i : -1;
+}
+
+int64_t paper_cell_steps(const PaperCell *cell) {
+  int i = find_schedule(cell);
+  return i < 0 ? cell->table->steps : schedules[i].steps;
+}
+
+int64_t paper_cell_evaluations(const PaperCell *cell) {
+  int i = find_schedule(cell);
+  return i < 0 ? 1 : schedules[i].evaluations;
 }
 
 const char *paper_options_of(const PaperCell *cell) {

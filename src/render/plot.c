@@ -371,3 +371,72 @@ int plot_bars(const PlotBars *panels, int count, const char *y_label, const char
   const Bars bars = {panels, count};
   return for_each_picture(&p, count, (groups + 2) * GROUP_WIDTH, 320, &bars, put_bars_panel);
 }
+
+// ---------------------------------- effects ------------------------------------------------------
+
+#define EFFECT_HEIGHT 21  // pixels of a row
+
+typedef struct {
+  const PlotEffect *rows;
+  int count;
+  const char *x_label;
+} Effects;
+
+// a text in the margin, in the height of row i
+static void put_margin_text(FILE *out, const Effects *e, int i, const char *text, double x,
+                            const char *colour) {
+  fputs("set label ", out);
+  put_text(out, text);
+  fprintf(out, " at screen %g, first %d left tc rgb '%s'\n", x, e->count - i, colour);
+}
+
+static void put_effect(FILE *out, const Effects *e, int i) {
+  const PlotEffect *row = &e->rows[i];
+  double y = e->count - i, bottom = y - 0.5, top = y + 0.5;
+  put_margin_text(out, e, i, row->label, row->heading ? 0.01 : 0.025, "black");
+  put_margin_text(out, e, i, row->note, 0.845, row->colour);
+  if (!row->band) return;
+  fprintf(out,
+          "set object rectangle from %.9g, %g to %.9g, %g fs solid noborder fc rgb '%s' behind\n",
+          -row->band, bottom, row->band, top, "#dddddd");
+}
+
+static void put_effects_panel(FILE *out, const void *context, int panel) {
+  const Effects *e = context;
+  (void)panel;
+  fputs("unset label\nunset object\n", out);
+  for (int i = 0; i < e->count; i++) put_effect(out, e, i);
+  fputs("plot", out);
+  for (int i = 0; i < e->count; i++) {
+    const PlotEffect *row = &e->rows[i];
+    if (!isfinite(row->value)) continue;
+    fprintf(out,
+            " $e using 1:($0 == %d ? $4 : NaN):2:3 with xerrorbars lw 2 pt %d ps 1.1 lc rgb '%s',",
+            i, row->hollow ? 6 : 7, row->colour);
+  }
+  fputs(" NaN\n", out);
+}
+
+int plot_effects(const PlotEffect *rows, int count, const char *x_label, const char *path) {
+  Plot p;
+  TRY(plot_open(&p, path));
+  const Effects effects = {rows, count, x_label};
+  fputs("$e << EOD\n", p.out);
+  for (int i = 0; i < count; i++) {
+    const PlotEffect *row = &rows[i];
+    int has_interval = isfinite(row->low) && isfinite(row->high);
+    put_number(p.out, row->value);
+    put_number(p.out, has_interval ? row->low : row->value);
+    put_number(p.out, has_interval ? row->high : row->value);
+    fprintf(p.out, " %d\n", count - i);
+  }
+  fprintf(p.out,
+          "EOD\nset lmargin at screen 0.44\nset rmargin at screen 0.83\nset key off\n"
+          "set yrange [0.4:%g]\nset ytics ()\nunset ytics\nset border 1\nset xtics nomirror\n"
+          "set grid x\nset arrow from 0, graph 0 to 0, graph 1 nohead lw 1.5 lc rgb 'black' back\n"
+          "set offsets graph 0.03, graph 0.03, 0, 0\nset xlabel ",
+          count + 0.6);
+  put_text(p.out, x_label);
+  fputc('\n', p.out);
+  return for_each_picture(&p, 1, 1000, EFFECT_HEIGHT * count + 60, &effects, put_effects_panel);
+}

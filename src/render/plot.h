@@ -35,4 +35,16 @@ typedef struct {
 // every panel has the same bars, whose names are shown above the first
 int plot_bars(const PlotBars *panels, int count, const char *y_label, const char *path);
 
+// a row of plot_effects: an effect with its interval. value NaN: only the texts
+typedef struct {
+  const char *label, *note;  // left and right of the row
+  double value, low, high;   // low and high NaN: no interval
+  double band;               // a grey band ± band, for effects that should be small; 0: none
+  const char *colour;        // such as "#1b5e9e"
+  int heading, hollow;       // the label begins further left; the point is a ring
+} PlotEffect;
+
+// effects below each other, with a line at 0
+int plot_effects(const PlotEffect *rows, int count, const char *x_label, const char *path);
+
 #endif
