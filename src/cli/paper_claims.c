@@ -55,7 +55,7 @@ static void write_verdict(const ClaimResult *r, char *out, size_t size) {
 static void print_row(const Claim *claim, const ClaimResult *r) {
   char name[96], verdict[32], interval[32] = "", steps[32] = "";
   snprintf(name, sizeof name, "%s - %s", claim->a, claim->b);
-  printf("%c %-44s%-6s%-10s", claim->decides ? '*' : ' ', name, claim->group, acting(claim));
+  printf("%c %-46s%-6s%-10s", claim->decides ? '*' : ' ', name, claim->group, acting(claim));
   write_verdict(r, verdict, sizeof verdict);
   if (!r->seeds) {
     printf("%54s  %s\n", "", verdict);
@@ -99,7 +99,7 @@ static void print_data(const PaperTable *table) {
 
 static void print_all(const PaperTable *table, const Results *all) {
   printf("%s: %s\n\n", table->name, table->help);
-  printf("  %-44s%-6s%-10s%6s %6s %7s  %-16s%6s %6s  %s\n", "A - B", "tasks", "acting", "A", "B",
+  printf("  %-46s%-6s%-10s%6s %6s %7s  %-16s%6s %6s  %s\n", "A - B", "tasks", "acting", "A", "B",
          "A - B", "interval", "seeds", "steps", "verdict");
   int missing = 0;
   for (int i = 0; i < all->count; i++) {

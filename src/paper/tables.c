@@ -58,7 +58,7 @@ static const PaperTable tables[] = {
 #define WALKER " preset=small batch=256 lr=3e-4 d=64" STABLE
 #define POINT_MASS \
   " hidden=64 feat=64 b-hidden=64 batch=256 lr=5e-4 d=32 gamma=0.95 goal=0:2" STABLE CLIP
-#define SINGLE " preset=small batch=256 lr=3e-4"
+#define SINGLE " hidden=256 batch=256 lr=3e-4"
 #define ON_MOOD "claims walker mood-small"
 #define ON_RND "claims walker rnd-small"
 #define ON_GOALS "claims point_mass random-hold20"
@@ -171,7 +171,7 @@ static const PaperMethod methods[] = {
     {ON_GOALS, "FB-AWARE (8)", FB_AWARE(8) POINT_MASS, 1},
     {ON_MOOD, "IQL", "algo=iql" SINGLE, 0},
     {ON_MOOD, "XQL", "algo=xql" SINGLE, 0},
-    {ON_MOOD, "TD3+BC", "algo=td3-bc" SINGLE, 0},
+    {ON_MOOD, "TD3+BC", "algo=td3bc" SINGLE, 0},
 };
 #define METHOD_COUNT ((int)(sizeof methods / sizeof *methods))
 
