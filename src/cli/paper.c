@@ -11,6 +11,7 @@
 #include "cli/progress.h"
 #include "core/units.h"
 #include "paper/claims.h"
+#include "paper/compare.h"
 
 typedef struct {
   PaperSettings settings;
@@ -48,9 +49,9 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
 // ---------------------------------- list ---------------------------------------------------------
 
 // print a cell, with the steps and seeds of our run if there is one
-static void print_cell(const Ledger *ledger, const PaperCell *cell) {
+static void print_cell(const Ledger *ledger, const PaperCell *cell, const LedgerLine *run) {
   PaperOurs ours;
-  int has_run = paper_ours(ledger, cell, "all", &ours);
+  int has_run = paper_ours(ledger, cell, run, "all", &ours);
   printf("%-30s%-*s", cell->method->method, has_run ? 58 : 0, cell->run);
   if (has_run) {
     char steps[32];
@@ -60,38 +61,45 @@ static void print_cell(const Ledger *ledger, const PaperCell *cell) {
   putchar('\n');
 }
 
-static void list_cells(const Arguments *a, const Ledger *ledger) {
-  PaperCell cell;
-  for (int i = 0; paper_cell_at(a->table, i, &cell); i++) {
-    if (paper_cell_matches(&cell, a->settings.filter)) print_cell(ledger, &cell);
+static int list_cells(const Arguments *a, const Ledger *ledger) {
+  PaperBlock block;
+  int at = 0, more;
+  while ((more = paper_block(&block, ledger, a->table, &at)) > 0) {
+    for (int k = 0; k < block.count; k++) {
+      const PaperCell *cell = &block.cells[k];
+      if (paper_cell_matches(cell, a->settings.filter)) print_cell(ledger, cell, block.lines[k]);
+    }
+    paper_block_free(&block);
   }
+  return more ? BFM_NO_MEMORY : BFM_OK;
 }
 
-static void list_tables(const Ledger *ledger) {
+static int list_tables(const Ledger *ledger) {
   const PaperTable *table;
   printf("table        cells  run  contents\n");
   for (int i = 0; (table = paper_table_at(i)); i++) {
-    PaperCell cell;
+    PaperBlock block;
     PaperOurs ours;
-    int cells = 0, run = 0;
-    while (paper_cell_at(table, cells, &cell)) {
-      run += paper_ours(ledger, &cell, "all", &ours);
-      cells++;
+    int cells = 0, run = 0, at = 0, more;
+    while ((more = paper_block(&block, ledger, table, &at)) > 0) {
+      cells += block.count;
+      for (int k = 0; k < block.count; k++) {
+        run += paper_ours(ledger, &block.cells[k], block.lines[k], "all", &ours);
+      }
+      paper_block_free(&block);
     }
+    if (more) return BFM_NO_MEMORY;
     printf("%-13s%5d%5d  %s\n", table->name, cells, run, table->help);
   }
+  return BFM_OK;
 }
 
 static int list(const Arguments *a) {
   Ledger ledger;
   TRY(ledger_read(&ledger, a->settings.results));
-  if (a->table) {
-    list_cells(a, &ledger);
-  } else {
-    list_tables(&ledger);
-  }
+  int status = a->table ? list_cells(a, &ledger) : list_tables(&ledger);
   ledger_free(&ledger);
-  return BFM_OK;
+  return status;
 }
 
 // ---------------------------------- run ----------------------------------------------------------

@@ -8,10 +8,11 @@
 
 #include "cli/paper_show.h"
 #include "core/units.h"
+#include "paper/compare.h"
 #include "render/plot.h"
 
 #define MAX_PANELS 16
-#define MAX_METHODS 16
+#define MAX_METHODS BLOCK_METHODS
 #define BARS 4
 
 static const char *const bar_names[BARS] = {"ours", "paper", "ours, new tasks", "paper, new tasks"};
@@ -26,7 +27,8 @@ typedef struct {
 } Panel;
 
 // add a cell's method to the panel, if there is a number of ours or of the paper's
-static void add_bars(const PaperBoth *both, const PaperCell *cell, Panel *panel) {
+static void add_bars(const PaperBoth *both, const PaperCell *cell, const LedgerLine *run,
+                     Panel *panel) {
   int k = panel->count, any = 0;
   // compare means over all tasks if the paper has them, otherwise means over known and over new tasks
   int all = paper_number(&both->numbers, cell, "all") != NULL;
@@ -38,7 +40,7 @@ static void add_bars(const PaperBoth *both, const PaperCell *cell, Panel *panel)
     PaperOurs ours;
     if (i % 2) {
       *value = paper_value(&both->numbers, cell, group, spread);
-    } else if (paper_ours(&both->ledger, cell, group, &ours)) {
+    } else if (paper_ours(&both->ledger, cell, run, group, &ours)) {
       *value = ours.mean;
       *spread = ours.std;
       steps = ours.steps;
@@ -54,24 +56,32 @@ static void add_bars(const PaperBoth *both, const PaperCell *cell, Panel *panel)
   panel->count += any;
 }
 
-static int fill_panels(const PaperBoth *both, Panel *panels) {
-  PaperCell cell;
-  int count = 0;
-  for (int i = 0; paper_cell_at(both->table, i, &cell); i++) {
-    if (!paper_cell_matches(&cell, both->settings->filter)) continue;
-    char title[sizeof panels->title];
-    snprintf(title, sizeof title, "%.30s, %.30s", cell.domain, cell.data);
-    int is_new = !count || strcmp(panels[count - 1].title, title);
-    if (is_new && count && !panels[count - 1].count) count--;  // reuse an empty panel
-    if (is_new && count == MAX_PANELS) break;
-    if (is_new) memcpy(panels[count++].title, title, sizeof title);
-    if (panels[count - 1].count < MAX_METHODS) add_bars(both, &cell, &panels[count - 1]);
+// fill the panels, one per block with numbers; *count is their number
+static int fill_panels(const PaperBoth *both, Panel *panels, int *count) {
+  PaperBlock block;
+  int at = 0, more;
+  *count = 0;
+  while ((more = paper_block(&block, &both->ledger, both->table, &at)) > 0) {
+    Panel *panel = &panels[*count];
+    *panel = (Panel){.count = 0};
+    snprintf(panel->title, sizeof panel->title, "%.30s, %.30s", block.cells[0].domain,
+             block.cells[0].data);
+    for (int k = 0; k < block.count; k++) {
+      const PaperCell *cell = &block.cells[k];
+      if (paper_cell_matches(cell, both->settings->filter)) {
+        add_bars(both, cell, block.lines[k], panel);
+      }
+    }
+    paper_block_free(&block);
+    *count += panel->count > 0;
+    if (*count == MAX_PANELS) break;
   }
-  return count && !panels[count - 1].count ? count - 1 : count;
+  return more < 0 ? BFM_NO_MEMORY : BFM_OK;
 }
 
 static int draw(const PaperBoth *both, Panel *panels, const char *path) {
-  int count = fill_panels(both, panels);
+  int count;
+  TRY(fill_panels(both, panels, &count));
   const PaperTable *table = both->table;
   if (!count) {
     return bfm_fail(BFM_BAD_ARGUMENT,

@@ -10,6 +10,7 @@
 #include "cli/cli.h"
 #include "core/units.h"
 #include "envs/tasks.h"
+#include "paper/compare.h"
 
 int paper_both_read(PaperBoth *both, const PaperTable *table, const PaperSettings *settings) {
   *both = (PaperBoth){.table = table, .settings = settings};
@@ -24,18 +25,22 @@ void paper_both_free(PaperBoth *both) {
 
 // ---------------------------------- numbers ------------------------------------------------------
 
-#define MAX_MARKS 26
+#define MAX_MARKS 52
+#define MARK_SIZE (8 * PAPER_TEXT)
 
-// footnotes for numbers made with fewer steps, seeds or episodes than the table asks for; their marks
-// are the letters from a on
+// footnotes for numbers made with fewer steps, seeds or episodes than the table asks for, or otherwise
+// than the runs that they stand beside; their marks are the letters
 typedef struct {
-  char text[MAX_MARKS][2 * PAPER_TEXT];
+  char text[MAX_MARKS][MARK_SIZE];
   int count;
 } Marks;
 
-// the mark of a number's footnote, or a space if the number was made as the table asks
-static char mark(Marks *marks, const PaperTable *table, const PaperOurs *ours) {
-  char text[2 * PAPER_TEXT] = "", steps[32], of[32];
+static char letter(int i) { return (char)(i < 26 ? 'a' + i : 'A' + i - 26); }
+
+// differs: how the run differs from those that it stands beside
+static char mark(Marks *marks, const PaperTable *table, const PaperOurs *ours,
+                 const char *differs) {
+  char text[MARK_SIZE] = "", steps[32], of[32];
   size_t at = 0;
   if (ours->steps < table->steps) {
     short_count((double)ours->steps, steps, sizeof steps);
@@ -49,20 +54,21 @@ static char mark(Marks *marks, const PaperTable *table, const PaperOurs *ours) {
     at += snprintf(text + at, sizeof text - at, ", %d of %d episodes", (int)ours->episodes,
                    (int)table->episodes);
   }
-  if (*ours->more) snprintf(text + at, sizeof text - at, ", %s", ours->more);
+  if (*ours->more) at += snprintf(text + at, sizeof text - at, ", %s", ours->more);
+  if (*differs) snprintf(text + at, sizeof text - at, "%s%s", at ? "; " : ", ", differs);
   if (!*text) return ' ';
   int i = 0;
   while (i < marks->count && strcmp(marks->text[i], text + 2)) i++;
   if (i == MAX_MARKS) return '*';
   if (i == marks->count) snprintf(marks->text[marks->count++], sizeof *marks->text, "%s", text + 2);
-  return (char)('a' + i);
+  return letter(i);
 }
-
-#define MAX_COLUMNS 16
 
 typedef struct {
   PaperCell cell;
-  int ours, paper;  // how many numbers of ours and of the paper's it has
+  const LedgerLine *run;        // of ours, NULL: none
+  char differs[MARK_SIZE / 2];  // what makes it incomparable with the others, or empty
+  int ours, paper;              // how many numbers of ours and of the paper's it has
 } Column;
 
 typedef struct {
@@ -93,21 +99,20 @@ static const char *row_at(const PaperCell *cell, int i) {
   return NULL;
 }
 
-// find the columns of the block that begins at cell *i, and set *i to the first cell of the next block
-static int find_columns(Show *s, int *i, Column *columns) {
+// find the columns of a block
+static int find_columns(Show *s, const PaperBlock *block, Column *columns) {
   const PaperBoth *both = &s->both;
   int count = 0;
-  PaperCell first, cell;
-  paper_cell_at(both->table, *i, &first);
-  for (; paper_cell_at(both->table, *i, &cell); ++*i) {
-    if (strcmp(cell.domain, first.domain) || strcmp(cell.data, first.data)) break;
-    if (!paper_cell_matches(&cell, both->settings->filter) || count == MAX_COLUMNS) continue;
-    Column column = {.cell = cell};
+  for (int k = 0; k < block->count; k++) {
+    Column column = {.cell = block->cells[k], .run = block->lines[k]};
+    const PaperCell *cell = &column.cell;
     const char *row;
-    for (int k = 0; (row = row_at(&cell, k)); k++) {
+    if (!paper_cell_matches(cell, both->settings->filter)) continue;
+    paper_block_difference(block, k, column.differs, sizeof column.differs);
+    for (int i = 0; (row = row_at(cell, i)); i++) {
       PaperOurs ours;
-      int there = paper_ours(&both->ledger, &cell, row, &ours);
-      int theirs = paper_number(&both->numbers, &cell, row) != NULL;
+      int there = paper_ours(&both->ledger, cell, column.run, row, &ours);
+      int theirs = paper_number(&both->numbers, cell, row) != NULL;
       column.ours += there;
       column.paper += theirs;
       s->both_there += there && theirs;
@@ -122,8 +127,9 @@ static int find_columns(Show *s, int *i, Column *columns) {
 
 // ---------------------------------- for programs -------------------------------------------------
 
-static void print_json(const PaperCell *cell, const char *task, const PaperNumber *paper,
+static void print_json(const Column *column, const char *task, const PaperNumber *paper,
                        const PaperOurs *ours) {
+  const PaperCell *cell = &column->cell;
   cJSON *item = cJSON_CreateObject();
   cJSON_AddStringToObject(item, "table", cell->table->name);
   cJSON_AddStringToObject(item, "domain", cell->domain);
@@ -134,11 +140,17 @@ static void print_json(const PaperCell *cell, const char *task, const PaperNumbe
   if (paper && isfinite(paper->std)) cJSON_AddNumberToObject(item, "paper_std", paper->std);
   if (ours) {
     cJSON_AddNumberToObject(item, "ours", round(10 * ours->mean) / 10);
-    cJSON_AddNumberToObject(item, "ours_std", round(10 * ours->std) / 10);
+    if (ours->seeds > 1) { cJSON_AddNumberToObject(item, "ours_std", round(10 * ours->std) / 10); }
     cJSON_AddNumberToObject(item, "seeds", ours->seeds);
     cJSON_AddNumberToObject(item, "steps", (double)ours->steps);
     cJSON_AddNumberToObject(item, "episodes", (double)ours->episodes);
     cJSON_AddStringToObject(item, "more", ours->more);
+    if (column->run->checksum != UNKNOWN_DATA) {
+      cJSON_AddNumberToObject(item, "checksum", (double)column->run->checksum);
+    }
+    if (*column->run->from) cJSON_AddStringToObject(item, "from", column->run->from);
+    cJSON_AddBoolToObject(item, "comparable", !*column->differs);
+    cJSON_AddStringToObject(item, "differs", column->differs);
   }
   cli_print_json(item);
   cJSON_Delete(item);
@@ -151,8 +163,8 @@ static void print_block_json(Show *s, const Column *columns, int count) {
       const PaperCell *cell = &columns[k].cell;
       const PaperNumber *paper = paper_number(&s->both.numbers, cell, row);
       PaperOurs ours;
-      int there = paper_ours(&s->both.ledger, cell, row, &ours);
-      if (there || paper) print_json(cell, row, paper, there ? &ours : NULL);
+      int there = paper_ours(&s->both.ledger, cell, columns[k].run, row, &ours);
+      if (there || paper) print_json(&columns[k], row, paper, there ? &ours : NULL);
     }
   }
 }
@@ -186,15 +198,16 @@ static void print_heading(const Column *columns, int count) {
   putchar('\n');
 }
 
-static void print_ours(Show *s, const PaperCell *cell, const char *row) {
+static void print_ours(Show *s, const Column *column, const char *row) {
   PaperOurs ours;
-  if (!paper_ours(&s->both.ledger, cell, row, &ours)) {
+  if (!paper_ours(&s->both.ledger, &column->cell, column->run, row, &ours)) {
     printf("%*s%7s", OURS_WIDTH - 7, "-", "");
     return;
   }
   char spread[32] = "    ";  // a single seed has no standard deviation
   if (ours.seeds > 1) snprintf(spread, sizeof spread, "±%-3.0f", ours.std);
-  printf("%*.0f %s %c", OURS_WIDTH - 7, ours.mean, spread, mark(&s->marks, cell->table, &ours));
+  printf("%*.0f %s %c", OURS_WIDTH - 7, ours.mean, spread,
+         mark(&s->marks, column->cell.table, &ours, column->differs));
 }
 
 static void print_paper(const Show *s, const PaperCell *cell, const char *row) {
@@ -211,9 +224,32 @@ static int is_empty(const Show *s, const Column *columns, int count, const char 
   double std;
   for (int k = 0; k < count; k++) {
     if (isfinite(paper_value(&s->both.numbers, &columns[k].cell, row, &std))) return 0;
-    if (paper_ours(&s->both.ledger, &columns[k].cell, row, &ours)) return 0;
+    if (paper_ours(&s->both.ledger, &columns[k].cell, columns[k].run, row, &ours)) return 0;
   }
   return 1;
+}
+
+// one row of what our numbers were made with: steps, seeds, or episodes
+static void print_made(const Show *s, const Column *columns, int count, const char *what) {
+  printf("%-*s", NAME_WIDTH, what);
+  for (int k = 0; k < count; k++) {
+    const Column *c = &columns[k];
+    char text[32] = "";
+    PaperOurs ours;
+    const char *row;
+    printf("%*s", indent(c), "");
+    // of a task that the run has
+    for (int i = 0; c->ours && (row = row_at(&c->cell, i)); i++) {
+      if (!paper_ours(&s->both.ledger, &c->cell, c->run, row, &ours)) continue;
+      int64_t number = *what == 'e' ? ours.episodes : ours.seeds;
+      if (!strcmp(what, "steps")) number = ours.steps;
+      short_count((double)number, text, sizeof text);
+      break;
+    }
+    if (c->ours) printf("%*s%7s", OURS_WIDTH - 7, text, "");
+    if (c->paper) printf("%*s", PAPER_WIDTH, "");
+  }
+  putchar('\n');
 }
 
 static void print_block(Show *s, const Column *columns, int count) {
@@ -225,11 +261,15 @@ static void print_block(Show *s, const Column *columns, int count) {
     printf("%-*s", NAME_WIDTH, row);
     for (int k = 0; k < count; k++) {
       printf("%*s", indent(&columns[k]), "");
-      if (columns[k].ours) print_ours(s, &columns[k].cell, row);
+      if (columns[k].ours) print_ours(s, &columns[k], row);
       if (columns[k].paper) print_paper(s, &columns[k].cell, row);
     }
     putchar('\n');
   }
+  int any = 0;
+  for (int k = 0; k < count; k++) any |= columns[k].ours;
+  static const char *const made[] = {"steps", "seeds", "episodes"};
+  for (int i = 0; any && i < 3; i++) print_made(s, columns, count, made[i]);
 }
 
 static void print_legend(const Show *s) {
@@ -237,8 +277,8 @@ static void print_legend(const Show *s) {
   if (s->means) {
     puts("in, new, all  means over tasks the data was collected for, other tasks, all tasks");
   }
-  if (s->run) puts("±             standard deviation over seeds");
-  for (int i = 0; i < s->marks.count; i++) printf("%-14c%s\n", 'a' + i, s->marks.text[i]);
+  if (s->run) puts("±             sample standard deviation (n - 1) over seeds");
+  for (int i = 0; i < s->marks.count; i++) printf("%-14c%s\n", letter(i), s->marks.text[i]);
 }
 
 // print how many numbers there are, and how to make the missing ones
@@ -263,13 +303,16 @@ static void print_summary(const Show *s) {
 
 int paper_show(const PaperTable *table, const PaperSettings *settings, int json) {
   Show s = {.columns = 0};
-  int status = paper_both_read(&s.both, table, settings);
-  PaperCell cell;
+  int status = paper_both_read(&s.both, table, settings), at = 0, more = 1;
   if (!status && !json) printf("%s: %s\n", table->name, table->help);
-  for (int i = 0; !status && paper_cell_at(table, i, &cell);) {
-    Column columns[MAX_COLUMNS];
-    int count = find_columns(&s, &i, columns);
+  while (!status && more) {
+    PaperBlock block;
+    Column columns[BLOCK_METHODS];
+    more = paper_block(&block, &s.both.ledger, table, &at);
+    if (more < 0) status = BFM_NO_MEMORY;
+    int count = more > 0 ? find_columns(&s, &block, columns) : 0;
     if (count) (json ? print_block_json : print_block)(&s, columns, count);
+    paper_block_free(&block);
   }
   if (!status && !json) {
     print_legend(&s);

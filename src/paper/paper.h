@@ -92,15 +92,16 @@ double paper_score(const PaperCell *cell, const char *task, double value);
 double paper_line_value(const LedgerLine *line, const PaperCell *cell, const char *task);
 
 typedef struct {
-  double mean, std;  // over seeds
+  double mean, std;  // over seeds; std is the sample standard deviation, NaN for a single seed
   int seeds;
   int64_t steps, episodes;
   const char *more;  // options other than the table's
 } PaperOurs;
 
-// Get our number for a cell's task or group of tasks ("in", "new", "all"); returns 0 if the ledger has
-// none. Runs with only the table's options are preferred, then runs with more steps.
-int paper_ours(const Ledger *ledger, const PaperCell *cell, const char *task, PaperOurs *ours);
+// Get our number for a task or group of tasks ("in", "new", "all"), over the seeds of a cell's run
+// (paper/compare.h chooses it). Returns 0 if there is none; `run` NULL: there is no run.
+int paper_ours(const Ledger *ledger, const PaperCell *cell, const LedgerLine *run, const char *task,
+               PaperOurs *ours);
 
 // ---------------------------------- running ------------------------------------------------------
 

@@ -220,5 +220,5 @@ void mean_std(const double *values, int64_t count, double *mean, double *std) {
   for (int64_t i = 0; i < count; i++) sum += values[i];
   *mean = sum / (double)count;
   for (int64_t i = 0; i < count; i++) square += (values[i] - *mean) * (values[i] - *mean);
-  *std = sqrt(square / (double)count);
+  *std = count > 1 ? sqrt(square / (double)(count - 1)) : 0;
 }

@@ -19,7 +19,7 @@ int evaluate_bias(bfm_agent *agent, const bfm_evaluation *plan, double *returns,
 // the returns of uniform random actions, as a baseline
 int evaluate_random(const char *env, const bfm_evaluation *plan, double *returns);
 
-// the mean and the standard deviation of `count` values
+// the mean and the sample standard deviation (n - 1) of `count` values; of a single value it is 0
 void mean_std(const double *values, int64_t count, double *mean, double *std);
 
 #endif

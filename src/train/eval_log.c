@@ -275,7 +275,9 @@ static int point(const EvalLine *const *lines, int count, int from, const char *
   }
   if (!*seeds) return i;
   *mean = sum / *seeds;
-  *std = sqrt(fmax(0, squares / *seeds - *mean * *mean));
+  // the sample standard deviation
+  double square = squares - *seeds * *mean * *mean;
+  *std = *seeds > 1 ? sqrt(fmax(0, square / (*seeds - 1))) : 0;
   return i;
 }
 

@@ -22,7 +22,7 @@ def test_one_line_for_each_model_and_task(models):
       (str(model), task) for model in models for task in ("easy", "x > 0")]
   for line in found:
     assert line["bias"] == pytest.approx(np.mean(line["biases"])) == pytest.approx(line["curve"][-1])
-    assert line["std"] == pytest.approx(np.std(line["biases"]))
+    assert line["std"] == pytest.approx(np.std(line["biases"], ddof=1))
     assert line["predicted"] == pytest.approx(line["return"] - line["bias"])
     assert len(line["curve"]) == 6
     if line["return"]:

@@ -24,7 +24,7 @@ def test_one_line_for_each_model_and_task(models):
   for line in found:
     assert len(line["returns"]) == 3 and line["episodes"] == 3
     assert line["mean"] == pytest.approx(np.mean(line["returns"]))
-    assert line["std"] == pytest.approx(np.std(line["returns"]))
+    assert line["std"] == pytest.approx(np.std(line["returns"], ddof=1))
     assert 0 <= min(line["returns"]) and max(line["returns"]) <= 5
 
 

@@ -249,8 +249,8 @@ def test_our_numbers_are_printed_beside_the_papers(tmp_path):
   (results / "ledger.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
   text = run("paper", "show", "mood", "--filter", "walker", "--results", results).stdout
   row = next(line for line in text.splitlines() if line.startswith("in "))
-  assert "742 ±10  a   849" in row and "607" in row
-  assert "\na             300k of 1M steps, 2 of 5 seeds" in text
+  assert "742 ±14  a   849" in row and "607" in row
+  assert "\na             300k of 1M steps, 2 of 5 seeds; older line: dataset unknown\n" in text
   assert "5 of the paper's 50 numbers have one of ours beside them" in text and "4 of 5 cells" in text
   assert text.endswith('\n  bfm paper run mood --filter "walker"\n')
   numbers = [json.loads(x) for x in
@@ -273,20 +273,100 @@ def shown(results, lines):
   text = run("paper", "show", "d4rl", "--filter", "hopper d4rl-medium FB", "--json",
              "--results", results).stdout
   ours, = [x for x in map(json.loads, text.splitlines()) if "ours" in x]
-  return ours["ours"], ours["ours_std"], ours["seeds"], ours["episodes"]
+  return ours["ours"], ours.get("ours_std"), ours["seeds"], ours["episodes"]
 
 
 def test_seeds_on_different_data_are_not_averaged(tmp_path):
   lines = [(seed, 10, 3000, 20) for seed in range(3)] + [(seed, 10, 4000, 60) for seed in range(2)]
   assert shown(tmp_path, lines) == (20, 0, 3, 10)
   assert shown(tmp_path, [*lines, (2, 10, 4000, 60)]) == (60, 0, 3, 10)
-  assert shown(tmp_path, [*lines, (3, 10, 3000, 40)]) == (25, 8.7, 4, 10)
+  assert shown(tmp_path, [*lines, (3, 10, 3000, 40)]) == (25, 10, 4, 10)
 
 
 def test_episodes_are_counted_from_the_lines_shown(tmp_path):
   lines = [(0, 2, 3000, 20), (1, 2, 3000, 20)]
-  assert shown(tmp_path, [*lines, (0, 100, 3000, 60)]) == (40, 20, 2, 2)
+  assert shown(tmp_path, [*lines, (0, 100, 3000, 60)]) == (40, 28.3, 2, 2)
   assert shown(tmp_path, [*lines, (0, 100, 3000, 60), (1, 50, 3000, 60)]) == (60, 0, 2, 50)
+
+
+CONFIG = {"d": 64, "blocks": 1, "z-groups": 1024, "hidden": 1024, "feat": 512, "b-hidden": 256,
+          "ortho": 100, "f-norm": True}
+FB = {"algo": "fb"}
+AW = {"algo": "fb-aw"}
+AWARE = {"algo": "fb-aware", "blocks": 8, "z-groups": 1}
+
+
+def block(folder, runs):
+  """Return what paper show prints of walker's MOOD data, by method, and as text. A run is its own
+  configuration, its data's checksum (None: an older line), steps, return and number of seeds."""
+  lines = []
+  for method, checksum, steps, value, seeds in runs:
+    config = {**CONFIG, **method}
+    options = "".join(f" {k}={config[k]}" for k in ("algo", "blocks") if k in method)
+    for seed in range(seeds):
+      lines.append({"run": f"walker mood{options} d=64", "more": "", "seed": seed, "steps": steps,
+                    "es": 0 if config["algo"] == "fb" else 32, "episodes": 10, "config": config,
+                    "precision": "f32", "returns": {"stand": value + seed}})
+      if checksum is not None:
+        lines[-1]["data"] = {"checksum": checksum}
+  folder.mkdir(exist_ok=True)
+  (folder / "ledger.jsonl").write_text("".join(json.dumps(x) + "\n" for x in lines))
+  shutil.copytree(ROOT / "results" / "paper", folder / "paper", dirs_exist_ok=True)
+  flags = ["paper", "show", "mood", "--filter", "walker", "--results", folder]
+  items = [json.loads(x) for x in run(*flags, "--json").stdout.splitlines()]
+  shown = {x["method"]: x for x in items if x["task"] == "stand" and "ours" in x}
+  return shown, run(*flags).stdout
+
+
+def test_the_group_with_the_most_methods_is_compared(tmp_path):
+  shown, text = block(tmp_path, [
+      (AW, 5, 900000, 900, 5),  # has more steps and seeds, but stands alone
+      (FB, 7, 1000, 100, 2), (AW, 7, 1000, 200, 2), (AWARE, 7, 1000, 300, 2)])
+  assert {k: (x["ours"], x["steps"], x["comparable"]) for k, x in shown.items()} == {
+      "FB": (100.5, 1000, True), "FB-AW": (200.5, 1000, True), "FB-AWARE (8)": (300.5, 1000, True)}
+  rows = {x.split()[0]: x.split()[1:] for x in text.splitlines() if x.strip()}
+  assert rows["steps"] == ["1000"] * 3 and rows["seeds"] == ["2"] * 3 and rows["episodes"] == ["10"] * 3
+
+
+@pytest.mark.parametrize("change, says", [
+    ({"checksum": 8}, "data 00000008, not 00000007"),
+    ({"steps": 2000}, "2000 steps, not 1000"),
+    ({"ortho": 1, "f-norm": False}, "ortho 1, not 100, f-norm off, not on"),
+    ({"z-groups": 4}, "z-groups 4"),
+    ({"checksum": None}, "older line: dataset unknown"),
+])
+def test_everything_else_is_marked_with_what_differs(change, says, tmp_path):
+  change = dict(change)
+  checksum, steps = change.pop("checksum", 7), change.pop("steps", 1000)
+  shown, text = block(tmp_path, [(FB, 7, 1000, 100, 2), (AWARE, 7, 1000, 300, 2),
+                                 ({**AW, **change}, checksum, steps, 200, 2)])
+  assert shown["FB"]["comparable"] and shown["FB-AWARE (8)"]["comparable"]
+  assert not shown["FB-AW"]["comparable"] and shown["FB-AW"]["differs"] == says
+  assert f"; {says}\n" in text
+
+
+def test_seeds_with_other_configurations_are_not_averaged(tmp_path):
+  shown, _ = block(tmp_path, [(FB, 7, 1000, 100, 2), ({**FB, "ortho": 1}, 7, 1000, 500, 1)])
+  assert shown["FB"]["ours"] == 100.5 and shown["FB"]["seeds"] == 2
+
+
+def test_ledgers_of_several_versions_are_read_together(done, tmp_path):
+  """A line of 0.1.0, one without a configuration, one of an unknown option and one of this version."""
+  new = ledger(done)[0]
+  old = {k: v for k, v in new.items() if k not in ("data", "precision", "eval_steps", "config_hash")}
+  old["config"] = {**new["config"], "device": "auto", "seed": 0, "seeds": 2, "threads": 0,
+                   "precision": "auto"}
+  bare = {k: v for k, v in old.items() if k != "config"}
+  later = {**new, "config": {**new["config"], "future-option": 3}}
+  broken = {**new, "config": {**new["config"], "algo": "of-the-future"}}
+  for line, unknown in ((old, True), (bare, True), (later, False), (broken, False), (new, False)):
+    (tmp_path / "ledger.jsonl").write_text(json.dumps(line) + "\n")
+    item, *_ = map(json.loads, run("paper", "show", "first", "--json", "--results",
+                                   tmp_path).stdout.splitlines())
+    assert item["seeds"] == 1 and ("older line" in item["differs"]) == unknown
+  (tmp_path / "ledger.jsonl").write_text(
+      "".join(json.dumps(x) + "\n" for x in (old, bare, later, broken, new)))
+  assert run("paper", "show", "first", "--results", tmp_path).returncode == 0
 
 
 @pytest.mark.skipif(not shutil.which("gnuplot"), reason="needs gnuplot")
