@@ -52,6 +52,9 @@ static void write_verdict(const ClaimResult *r, char *out, size_t size) {
 
 // ---------------------------------- for people ---------------------------------------------------
 
+// to the digits shown, so that there is no -0.0
+static double rounded(double value) { return round(10 * value) / 10 + 0.0; }
+
 static void print_row(const Claim *claim, const ClaimResult *r) {
   char name[96], verdict[32], interval[32] = "", steps[32] = "";
   snprintf(name, sizeof name, "%s - %s", claim->a, claim->b);
@@ -62,9 +65,11 @@ static void print_row(const Claim *claim, const ClaimResult *r) {
     return;
   }
   short_count((double)r->steps, steps, sizeof steps);
-  if (isfinite(r->low)) snprintf(interval, sizeof interval, "%.1f to %.1f", r->low, r->high);
-  printf("%6.1f %6.1f %7.1f  %-16s%6d %6s  %s\n", r->mean_a, r->mean_b, r->effect, interval,
-         r->seeds, steps, verdict);
+  if (isfinite(r->low)) {
+    snprintf(interval, sizeof interval, "%.1f to %.1f", rounded(r->low), rounded(r->high));
+  }
+  printf("%6.1f %6.1f %7.1f  %-16s%6d %6s  %s\n", r->mean_a, r->mean_b, rounded(r->effect),
+         interval, r->seeds, steps, verdict);
 }
 
 static void print_legend(const PaperTable *table) {
@@ -199,11 +204,12 @@ static PlotEffect effect_of(const Claim *claim, const ClaimResult *r, Text *text
 }
 
 static int draw_effects(const Results *all, const char *path) {
-  PlotEffect rows[2 * ROWS];
-  static Text texts[2 * ROWS];
+  PlotEffect rows[3 * ROWS];
+  static Text texts[3 * ROWS];
   int count = 0;
   for (int i = 0; i < all->count; i++) {
     const Claim *claim = all->claim[i];
+    if (begins(all, i) && i) rows[count++] = (PlotEffect){"", "", NAN, NAN, NAN, .colour = "black"};
     if (begins(all, i)) {
       Text *text = &texts[count];
       snprintf(text->label, sizeof text->label, "%d  %s (%s, %s)", claim->number, claim->text,
@@ -273,8 +279,8 @@ static PlotCurve curve_of(const Ledger *ledger, const LedgerLine *run, const Pap
   return (PlotCurve){cell->method->method, count, numbers->x, numbers->y, numbers->spread};
 }
 
-// One panel for each comparison that has curves. Panels have their own methods, but share one key of
-// "A" and "B", so the methods are in the title.
+// One panel for each deciding comparison that has curves. The panels compare different methods but share
+// a key, which therefore says A and B.
 static int draw_curves(const Ledger *ledger, const Results *all, const char *stem) {
   PlotPanel panels[ROWS];
   PlotCurve curves[ROWS][2];
@@ -289,10 +295,10 @@ static int draw_curves(const Ledger *ledger, const Results *all, const char *ste
     curves[count][0] = curve_of(ledger, r->line_a, &r->a, claim, &numbers[2 * count]);
     curves[count][1] = curve_of(ledger, r->line_b, &r->b, claim, &numbers[2 * count + 1]);
     if (!curves[count][0].count && !curves[count][1].count) continue;
-    curves[count][0].title = "A";
-    curves[count][1].title = "B";
-    snprintf(titles[count], sizeof titles[count], "%d  A: %s, B: %s", claim->number, claim->a,
-             claim->b);
+    curves[count][0].title = "A, the method of the claim";
+    curves[count][1].title = "B, compared with it";
+    snprintf(titles[count], sizeof titles[count], "claim %d (%s, %s)", claim->number, claim->domain,
+             claim->data);
     panels[count] = (PlotPanel){titles[count], curves[count], 2};
     count++;
   }

@@ -214,11 +214,14 @@ static int word_at(const char *words, int i, char *out, size_t size) {
   return length > 0;
 }
 
-// write the name of a cell's run: the options of the domain are for methods that do not set d
+// write the name of a cell's run: the options of the domain are for methods that have a d and do not
+// set it
 static void name_run(PaperCell *cell) {
   int k = 0;
   while (*domain_options[k].domain && strcmp(domain_options[k].domain, cell->domain)) k++;
-  const char *more = strstr(cell->method->options, " d=") ? "" : domain_options[k].options;
+  const char *given = cell->method->options;
+  int has_d = !strncmp(given, FB, strlen(FB)) || !strncmp(given, LAP, strlen(LAP));
+  const char *more = !has_d || strstr(given, " d=") ? "" : domain_options[k].options;
   snprintf(cell->run, sizeof cell->run, "%s %s %s%s%s", cell->domain, cell->data,
            cell->method->options, *more ? " " : "", more);
 }

@@ -394,7 +394,7 @@ static void put_effect(FILE *out, const Effects *e, int i) {
   const PlotEffect *row = &e->rows[i];
   double y = e->count - i, bottom = y - 0.5, top = y + 0.5;
   put_margin_text(out, e, i, row->label, row->heading ? 0.01 : 0.025, "black");
-  put_margin_text(out, e, i, row->note, 0.845, row->colour);
+  put_margin_text(out, e, i, row->note, 0.87, row->colour);
   if (!row->band) return;
   fprintf(out,
           "set object rectangle from %.9g, %g to %.9g, %g fs solid noborder fc rgb '%s' behind\n",
@@ -431,12 +431,12 @@ int plot_effects(const PlotEffect *rows, int count, const char *x_label, const c
     fprintf(p.out, " %d\n", count - i);
   }
   fprintf(p.out,
-          "EOD\nset lmargin at screen 0.44\nset rmargin at screen 0.83\nset key off\n"
-          "set yrange [0.4:%g]\nset ytics ()\nunset ytics\nset border 1\nset xtics nomirror\n"
+          "EOD\nset lmargin at screen 0.51\nset rmargin at screen 0.86\nset key off\n"
+          "set yrange [0.4:%g]\nunset ytics\nset border 1\nset xtics nomirror\n"
           "set grid x\nset arrow from 0, graph 0 to 0, graph 1 nohead lw 1.5 lc rgb 'black' back\n"
           "set offsets graph 0.03, graph 0.03, 0, 0\nset xlabel ",
           count + 0.6);
   put_text(p.out, x_label);
   fputc('\n', p.out);
-  return for_each_picture(&p, 1, 1000, EFFECT_HEIGHT * count + 60, &effects, put_effects_panel);
+  return for_each_picture(&p, 1, 1240, EFFECT_HEIGHT * count + 60, &effects, put_effects_panel);
 }
