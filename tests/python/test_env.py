@@ -9,7 +9,7 @@ import pytest
 import bfm
 
 SIZES = {"walker": (24, 6), "cheetah": (17, 6), "quadruped": (78, 12), "humanoid": (67, 21),
-         "jaco": (55, 9), "point_mass": (4, 2), "halfcheetah": (17, 6), "hopper": (11, 3),
+         "jaco": (42, 9), "point_mass": (4, 2), "halfcheetah": (17, 6), "hopper": (11, 3),
          "walker2d": (17, 6)}
 TASKS = {
     "walker": "stand walk run spin flip march skyreach pullup",
