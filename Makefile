@@ -234,7 +234,7 @@ oracle: all
 bench: all
 	@scripts/deps.sh oracle
 	@for what in step prompt act sim reward collect; do $(BUILD)/bfm bench $$what; done
-	@for program in $(wildcard bench/*.py); do $(HERE) .venv-oracle/bin/python $$program; done
+	@for program in bench/readers.py bench/reward.py bench/torch_step.py; do $(HERE) .venv-oracle/bin/python $$program; done
 
 # ---------------------------------- the rest ------------------------------------------------------
 

@@ -224,7 +224,7 @@ def main():
   parser.add_argument("data")
   parser.add_argument("--pool", type=int, default=2**17, help="transitions of a population")
   parser.add_argument("--populations", type=int, default=4)
-  parser.add_argument("--beta", type=numbers(float), default=[10, 3, 1])
+  parser.add_argument("--beta", type=numbers(float), default=[30, 10, 3])
   parser.add_argument("--clip", type=numbers(float), default=[4.6, np.inf])
   parser.add_argument("--batch", type=numbers(int), default=[64, 256, 1024])
   parser.add_argument("--draws", type=int, default=2**24, help="transitions drawn for each bias")
