@@ -329,6 +329,14 @@ static int load_as(bfm_agent **out, const SafeTensors *file, int kind, const Con
 static int load(bfm_agent **out, const SafeTensors *file, const char *options) {
   const char *what = safetensors_metadata(file, "bfm");
   int kind = what && !strcmp(what, kinds[MODEL]) ? MODEL : STATE;
+  if (what && !strcmp(what, "policy")) {
+    const char *task = safetensors_metadata(file, "task");
+    return bfm_fail(
+        BFM_BAD_FILE,
+        "the policy of a single task%s%.64s, which acts for that task alone and takes no "
+        "prompt: bfm eval and bfm play accept it",
+        task ? ", " : "", task ? task : "");
+  }
   if (!what || strcmp(what, kinds[kind])) {
     return bfm_fail(BFM_BAD_FILE, "not a model or training state of bfm%s%.64s",
                     what ? ", but of the kind " : "", what ? what : "");

@@ -235,6 +235,9 @@ enum { FIRST_KEYS = sizeof first_keys / sizeof *first_keys };
 static void add_metadata(cJSON *info, const char *key, const char *value) {
   if (!value) return;
   cJSON *item = cJSON_ParseWithOpts(value, NULL, 1);
+  const char *kind = cJSON_GetStringValue(cJSON_GetObjectItem(info, "kind"));
+  int learner = kind && (!strcmp(kind, "policy") || !strcmp(kind, "explorer"));
+  if (learner && !strcmp(key, "config")) records_drop_unused(item);
   cJSON_AddItemToObject(info, strcmp(key, "bfm") ? key : "kind",
                         item ? item : cJSON_CreateString(value));
 }

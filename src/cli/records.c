@@ -13,6 +13,7 @@
 #include "prompt/prompt.h"
 #include "core/json.h"
 #include "data/safetensors.h"
+#include "explore/explorer.h"
 #include "train/train.h"
 
 static const cJSON *get(const cJSON *object, const char *name) {
@@ -163,15 +164,29 @@ static int lines_info(const char *path, const cJSON *lines, cJSON *info) {
 
 // ---------------------------------- runs ---------------------------------------------------------
 
-// add the environment, step and configuration of a training state
+void records_drop_unused(cJSON *config) {
+  ExplorerOptions o;
+  const char *algo = cJSON_GetStringValue(cJSON_GetObjectItem(config, "algo"));
+  if (!algo || options_set(explorer_options, &o, "algo", algo)) return;
+  for (const Option *option = explorer_options; option->name; option++) {
+    if (!explorer_takes(o.algo, option->name)) cJSON_DeleteItemFromObject(config, option->name);
+  }
+}
+
+// add the environment, tasks, step and configuration of a training state
 static int state_info(const char *path, cJSON *info) {
   SafeTensors *file;
   TRY(safetensors_open(&file, path));
   const char *kind = safetensors_metadata(file, "bfm"), *env = safetensors_metadata(file, "env");
+  const char *task = safetensors_metadata(file, "task");
   cJSON *config = cJSON_Parse(safetensors_metadata(file, "config"));
   cJSON *step = cJSON_Parse(safetensors_metadata(file, "step"));
-  int good = kind && !strcmp(kind, "state") && cJSON_IsObject(config) && cJSON_IsNumber(step);
+  int offline = kind && !strcmp(kind, "explorer");
+  int good =
+      kind && (offline || !strcmp(kind, "state")) && cJSON_IsObject(config) && cJSON_IsNumber(step);
+  if (offline) records_drop_unused(config);
   if (good && env) cJSON_AddStringToObject(info, "env", env);
+  if (good && task) cJSON_AddStringToObject(info, "task", task);
   if (good) cJSON_AddNumberToObject(info, "step", step->valuedouble);
   if (good) cJSON_AddItemToObject(info, "config", cJSON_Duplicate(config, 1));
   cJSON_Delete(config);

@@ -12,4 +12,7 @@ int records_info(const char *path, cJSON *info);
 // Add the contents of a run's folder to `info`: its record, its step and its last evaluation.
 int run_info(const char *folder, cJSON *info);
 
+// remove the options of an explorer's configuration that its algorithm does not read
+void records_drop_unused(cJSON *config);
+
 #endif

@@ -32,8 +32,7 @@ static int64_t seed_of(const Training *t, int replica) {
 // FOLDER/NAME[.TASK][.SEED].safetensors: the task if there are several, its number if it is no word;
 // the seed's number if there are several
 void offline_path(const Training *t, const char *name, int replica, char *out, size_t size) {
-  static const char letters[] =
-      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-";
+  static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-";
   const Offline *o = &t->offline;
   const char *task = task_of(t, replica);
   char file[OPTION_TEXT_SIZE];
@@ -128,7 +127,8 @@ static int new_learner(Training *t, const cJSON *given, int envs) {
   int64_t count = t->offline.tasks.count * o.seeds;
   if (count > TASKS_MOST) {
     return bfm_fail(BFM_BAD_ARGUMENT,
-                    "%d tasks with %" PRId64 " seeds are %" PRId64 " policies; a run trains at most %d",
+                    "%d tasks with %" PRId64 " seeds are %" PRId64
+                    " policies; a run trains at most %d",
                     t->offline.tasks.count, o.seeds, count, TASKS_MOST);
   }
   return explorer_new(&t->offline.learner, t->data.obs_dim, t->data.act_dim, (int)count, envs, &o,
@@ -239,7 +239,8 @@ static const EvalLine *line_of(const Training *t, int replica, int64_t step) {
   const EvalLog *evals = &t->offline.evals;
   for (int i = 0; i < evals->count; i++) {
     const EvalLine *l = &evals->lines[i];
-    if (l->step == step && l->seed == seed_of(t, replica) && !strcmp(l->task, task_of(t, replica))) {
+    if (l->step == step && l->seed == seed_of(t, replica) &&
+        !strcmp(l->task, task_of(t, replica))) {
       return l;
     }
   }
@@ -372,8 +373,18 @@ static int save(Training *t) {
     TRY(save_policy(t, "model", r));
     t->kept = 1;
   }
+  char *tasks = NULL;
+  size_t length;
+  FILE *list = open_memstream(&tasks, &length);
+  if (!list) return bfm_fail(BFM_NO_MEMORY, "out of memory for the names of tasks");
+  for (int i = 0; i < t->offline.tasks.count; i++) {
+    fprintf(list, "%s%s", i ? "," : "", t->offline.tasks.text[i]);
+  }
+  fclose(list);
   folder_file(&t->folder, "state.safetensors", path, sizeof path);
-  return explorer_save_state(t->offline.learner, t->env, t->settings.task, path);
+  int status = explorer_save_state(t->offline.learner, t->env, tasks, path);
+  free(tasks);
+  return status;
 }
 
 static int write_log(Training *t, int64_t step) {
@@ -429,10 +440,11 @@ static int check_losses(Training *t) {
   for (int r = 0; r < policies(t) && o->algo != EXPLORER_BC; r++) {
     double q = t->losses[r * count + LOSS_Q];
     if (fabs(q) <= o->q_most || o->q_most == 0) continue;
-    return bfm_fail(BFM_DIVERGED,
-                    "at step %ld, the mean of Q for the task %s is %.3g, more than %g times what the "
-                    "rewards allow",
-                    (long)bfm_explorer_step(o->learner), task_of(t, r), q, MOST_Q);
+    return bfm_fail(
+        BFM_DIVERGED,
+        "at step %ld, the mean of Q for the task %s is %.3g, more than %g times what the "
+        "rewards allow",
+        (long)bfm_explorer_step(o->learner), task_of(t, r), q, MOST_Q);
   }
   return BFM_OK;
 }
