@@ -111,7 +111,7 @@ int explorer_takes(int algo, const char *option) {
   return 1;
 }
 
-static void complete(ExplorerOptions *o) {
+void explorer_complete(ExplorerOptions *o) {
   int rnd = o->algo == EXPLORER_RND, td3 = o->algo == EXPLORER_TD3;
   int offline = explorer_is_offline(o->algo), td3bc = o->algo == EXPLORER_TD3BC;
   if (!o->hidden) o->hidden = offline ? 256 : rnd ? 1024 : 512;
@@ -331,7 +331,7 @@ int explorer_new(bfm_explorer **out, int64_t obs_dim, int64_t act_dim, int tasks
   if (!e) return bfm_fail(BFM_NO_MEMORY, "out of memory for an explorer");
   lock_init(&e->lock);
   e->options = *options;
-  complete(&e->options);
+  explorer_complete(&e->options);
   e->obs_dim = obs_dim;
   e->act_dim = act_dim;
   e->row = 2 * obs_dim + act_dim + 3;

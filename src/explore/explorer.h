@@ -39,6 +39,8 @@ extern const Option explorer_options[];
 
 // whether the learners of this algorithm read an option
 int explorer_takes(int algo, const char *option);
+// give the options that are left to the algorithm its values
+void explorer_complete(ExplorerOptions *options);
 // whether the algorithm learns from a dataset alone
 static inline int explorer_is_offline(int algo) { return algo >= EXPLORER_BC; }
 

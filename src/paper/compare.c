@@ -29,11 +29,12 @@ static int same_option(const char *a, const char *b) {
 // ---------------------------------- what a method is ---------------------------------------------
 
 // the configuration of a cell's own options, with every other option at its default
-static char *plain_text(const PaperCell *cell) {
+static char *plain_text(const PaperCell *cell, int64_t steps) {
   cJSON *options = cJSON_CreateObject();
-  Config config;
+  Configuration config;
   char *text = NULL;
-  if (!recipe_add(paper_options_of(cell), options) && !configuration_complete(&config, options)) {
+  if (!recipe_add(paper_options_of(cell), options) &&
+      !configuration_complete(&config, options, steps)) {
     configuration_text(&text, &config);
   }
   cJSON_Delete(options);
@@ -42,21 +43,32 @@ static char *plain_text(const PaperCell *cell) {
 
 #define OPTIONS_MOST 128
 
-// sets the entries of options that the block's methods differ in by themselves
+// sets the entries of options that the block's agents differ in by themselves
 static void find_own_options(const PaperBlock *block, uint8_t own[OPTIONS_MOST]) {
   memset(own, 0, OPTIONS_MOST);
-  char *first = plain_text(&block->cells[0]);
-  for (int k = 1; k < block->count; k++) {
-    char *text = plain_text(&block->cells[k]);
+  char *first = NULL;
+  for (int k = 0; k < block->count; k++) {
+    if (paper_cell_offline(&block->cells[k]) >= 0) continue;
+    char *text = plain_text(&block->cells[k], 0);
     const char *a = first, *b = text;
     for (int i = 0; a && b && *a && *b && i < OPTIONS_MOST; i++) {
       own[i] |= !same_option(a, b);
       a = next_option(a);
       b = next_option(b);
     }
-    free(text);
+    if (first) free(text);
+    else first = text;
   }
   free(first);
+}
+
+// A single-task agent has no options in common with the others: with its method's own configuration,
+// its base is empty and fits every other.
+static char *base_of_offline(const LedgerLine *line, const PaperCell *cell) {
+  char *plain = plain_text(cell, line->steps);
+  char *base = strdup(plain && !strcmp(plain, line->config) ? "" : line->config);
+  free(plain);
+  return base;
 }
 
 // The configuration that a run would have if its method's own options had the method's values, NULL if
@@ -73,10 +85,10 @@ static char *expected_text(const LedgerLine *line, const PaperCell *cell,
     snprintf(value, sizeof value, "%.*s", (int)strcspn(at + length + 1, "\n"), at + length + 1);
     cJSON_AddStringToObject(options, name, value);
   }
-  Config config;
+  Configuration config;
   char *text = NULL;
   int status = recipe_add(paper_options_of(cell), options);
-  if (!status) status = configuration_complete(&config, options);
+  if (!status) status = configuration_complete(&config, options, line->steps);
   if (!status) configuration_text(&text, &config);
   cJSON_Delete(options);
   return text;
@@ -86,6 +98,7 @@ static char *expected_text(const LedgerLine *line, const PaperCell *cell,
 // alone. NULL if out of memory.
 static char *base_of(const LedgerLine *line, const PaperCell *cell,
                      const uint8_t own[OPTIONS_MOST]) {
+  if (paper_cell_offline(cell) >= 0) return base_of_offline(line, cell);
   char *base = NULL;
   size_t size = 0;
   FILE *out = open_memstream(&base, &size);
@@ -115,7 +128,8 @@ typedef struct {
 static int comparable(const Candidate *a, const Candidate *b) {
   return a->line->checksum != UNKNOWN_DATA && a->line->checksum == b->line->checksum &&
          a->line->steps == b->line->steps && a->line->eval_steps == b->line->eval_steps &&
-         !strcmp(a->line->precision, b->line->precision) && !strcmp(a->base, b->base);
+         !strcmp(a->line->precision, b->line->precision) &&
+         (!*a->base || !*b->base || !strcmp(a->base, b->base));
 }
 
 // Of runs of one method, prefer those with the table's own options, then those with the most steps of
@@ -172,6 +186,8 @@ static const Candidate *largest_group(const Candidate *runs, int count) {
     int known = runs[i].line->checksum != UNKNOWN_DATA;
     int best_known = best && best->line->checksum != UNKNOWN_DATA;
     int order = known - best_known;
+    // single-task agents fit every configuration, so that they do not choose one
+    if (!order && best) order = !*best->base - !*runs[i].base;
     if (!order) order = own.methods - size.methods;
     if (!order) order = (own.steps > size.steps) - (own.steps < size.steps);
     if (best && order < 0) continue;  // of equals, the later one
@@ -199,8 +215,7 @@ static int find_candidates(const PaperBlock *block, const Ledger *ledger, Candid
     for (int k = 0; k < block->count; k++) {
       int at = 0;
       if (!is_of(line, &block->cells[k])) continue;
-      while (at < *count &&
-             ((*runs)[at].method != k || !ledger_same_run((*runs)[at].line, line))) {
+      while (at < *count && ((*runs)[at].method != k || !ledger_same_run((*runs)[at].line, line))) {
         at++;
       }
       // the last line of a run stands for it, in the order of the ledger

@@ -8,6 +8,8 @@
 #include <string.h>
 #include <zlib.h>
 
+#include "train/settings.h"
+
 // options that say where and how often a run is made
 static const char *const left_out[] = {"device", "threads", "seed", "seeds", "precision"};
 
@@ -18,15 +20,49 @@ static int is_left_out(const char *name) {
   return 0;
 }
 
-int configuration_text(char **text, const Config *config) {
+static const Option *table_of(const Configuration *c) {
+  return c->offline < 0 ? agent_options : explorer_options;
+}
+
+static const void *fields_of(const Configuration *c) {
+  return c->offline < 0 ? (const void *)&c->agent : &c->single;
+}
+
+static int has_option(const Configuration *c, const char *name) {
+  return !is_left_out(name) && (c->offline < 0 || explorer_takes(c->offline, name));
+}
+
+// options as they are, those that are not given at their defaults
+static int read_options(Configuration *c, const cJSON *options) {
+  char *json = cJSON_PrintUnformatted(options);
+  if (!json) return bfm_fail(BFM_NO_MEMORY, "out of memory for the options");
+  c->offline = settings_offline_algo(json);
+  void *fields = c->offline < 0 ? (void *)&c->agent : &c->single;
+  int status = options_default(table_of(c), fields);
+  if (!status) status = options_from_json(table_of(c), fields, json);
+  free(json);
+  return status;
+}
+
+int configuration_complete(Configuration *c, const cJSON *options, int64_t steps) {
+  TRY(read_options(c, options));
+  if (c->offline < 0) return config_complete(&c->agent);
+  explorer_complete(&c->single);
+  if (explorer_takes(c->offline, "anneal") && !cJSON_HasObjectItem(options, "anneal")) {
+    c->single.anneal = steps;
+  }
+  return BFM_OK;
+}
+
+int configuration_text(char **text, const Configuration *c) {
   size_t size = 0;
   *text = NULL;
   FILE *out = open_memstream(text, &size);
   if (!out) return bfm_fail(BFM_NO_MEMORY, "out of memory for a configuration");
-  for (const Option *o = agent_options; o->name; o++) {
+  for (const Option *o = table_of(c); o->name; o++) {
     char value[OPTION_TEXT_SIZE];
-    if (is_left_out(o->name)) continue;
-    options_get(o, config, value, sizeof value);
+    if (!has_option(c, o->name)) continue;
+    options_get(o, fields_of(c), value, sizeof value);
     fprintf(out, "%s=%s\n", o->name, value);
   }
   if (!fclose(out)) return BFM_OK;
@@ -44,39 +80,26 @@ int configuration_of_line(char **text, const cJSON *line) {
   }
   for (cJSON *item = options->child, *next; item; item = next) {
     next = item->next;
-    if (!options_find(agent_options, item->string))
+    if (!options_find(agent_options, item->string) && !options_find(explorer_options, item->string))
       cJSON_Delete(cJSON_DetachItemViaPointer(options, item));
   }
-  Config config;
-  char *json = cJSON_PrintUnformatted(options);
-  int status = json ? options_default(agent_options, &config)
-                    : bfm_fail(BFM_NO_MEMORY, "out of memory for a configuration");
   // values that this version does not know leave the configuration unknown
-  int known = !status && !options_from_json(agent_options, &config, json);
-  if (known) status = configuration_text(text, &config);
-  free(json);
+  Configuration c;
+  int status = read_options(&c, options);
+  if (!status) status = configuration_text(text, &c);
+  else if (status != BFM_NO_MEMORY) status = BFM_OK;
   cJSON_Delete(options);
   return status;
 }
 
-cJSON *configuration_json(const Config *config) {
-  char *text = options_to_json(agent_options, config);
+cJSON *configuration_json(const Configuration *c) {
+  char *text = options_to_json(table_of(c), fields_of(c));
   cJSON *json = text ? cJSON_Parse(text) : NULL;
-  for (size_t i = 0; i < sizeof left_out / sizeof *left_out; i++) {
-    cJSON_DeleteItemFromObject(json, left_out[i]);
+  for (const Option *o = table_of(c); o->name; o++) {
+    if (!has_option(c, o->name)) cJSON_DeleteItemFromObject(json, o->name);
   }
   free(text);
   return json;
-}
-
-int configuration_complete(Config *config, const cJSON *options) {
-  char *json = cJSON_PrintUnformatted(options);
-  if (!json) return bfm_fail(BFM_NO_MEMORY, "out of memory for the options");
-  int status = options_default(agent_options, config);
-  if (!status) status = options_from_json(agent_options, config, json);
-  if (!status) status = config_complete(config);
-  free(json);
-  return status;
 }
 
 void configuration_hash(const char *text, char out[HASH_SIZE]) {

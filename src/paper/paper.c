@@ -141,7 +141,7 @@ typedef struct {
   char more[PAPER_TEXT];  // options other than the table's, such as "preset=small batch=64"
   char data[PATH_MAX - 256], folder[PATH_MAX - 256];
   const Origin *origin;  // of the data
-  Config config;         // complete, apart from the seeds
+  Configuration config;  // complete, apart from the seeds
   char *config_text;     // configuration_text
 } Run;
 
@@ -154,14 +154,21 @@ static const cJSON *next_by_name(const cJSON *options, const char *name) {
   return next;
 }
 
-// Write the options other than the table's as the ledger records them, without the device, the threads
-// and the seeds. Equal options give equal texts, whatever their order and spelling of numbers.
-static void describe_more(const cJSON *options, char *out, size_t size) {
-  static const char *const left_out[] = {"device", "threads", "seed", "seeds"};
+// whether an option that is given for all cells is one of a cell's agent
+static int cell_takes(const PaperCell *cell, const char *option) {
+  int offline = paper_cell_offline(cell);
+  if (offline < 0 || !options_find(agent_options, option)) return 1;
+  return options_find(explorer_options, option) && explorer_takes(offline, option);
+}
+
+// Write the options other than the table's as the ledger records them, without the device, the threads,
+// the seeds, and the precision, which has a field of its own. Equal options give equal texts, whatever their order and spelling of numbers.
+static void describe_more(const PaperCell *cell, const cJSON *options, char *out, size_t size) {
+  static const char *const left_out[] = {"device", "threads", "seed", "seeds", "precision"};
   *out = 0;
   const cJSON *item = NULL;
   while ((item = next_by_name(options, item ? item->string : ""))) {
-    int skip = !cJSON_IsString(item);
+    int skip = !cJSON_IsString(item) || !cell_takes(cell, item->string);
     for (size_t i = 0; i < sizeof left_out / sizeof *left_out; i++) {
       skip |= !strcmp(left_out[i], item->string);
     }
@@ -196,6 +203,10 @@ static void name_folder(const Run *r, char *out, size_t size) {
 // the options that are given and the table's; NULL if out of memory
 static cJSON *options_of(const Run *r) {
   cJSON *options = cJSON_Parse(r->plan->options);
+  for (cJSON *item = options ? options->child : NULL, *next; item; item = next) {
+    next = item->next;
+    if (!cell_takes(r->cell, item->string)) cJSON_Delete(cJSON_DetachItemViaPointer(options, item));
+  }
   if (!recipe_add(paper_options_of(r->cell), options)) return options;
   cJSON_Delete(options);
   return NULL;
@@ -214,7 +225,7 @@ static int find_config(Run *r) {
     cJSON_ReplaceItemInObject(options, "goal", cJSON_CreateString(columns));
   }
   if (!status) status = recipe_apply("auto", recipe_kind(r->origin->collector), options);
-  if (!status) status = configuration_complete(&r->config, options);
+  if (!status) status = configuration_complete(&r->config, options, r->steps);
   if (!status) status = configuration_text(&r->config_text, &r->config);
   cJSON_Delete(options);
   return status;
@@ -242,17 +253,33 @@ typedef struct {
   double seconds;
   char device[64];
   const char *precision;
-  Config config;
+  Configuration config;
   cJSON *bias;  // [replicas] of evidence_bias; NULL: no claim needs it
 } Trained;
 
 // the precision as given; auto is what device_open makes of it
-static const char *precision_of(const bfm_agent *agent) {
+static const char *precision_name(int given, int on_cpu, int auto_on_gpu) {
   static const char *const names[] =
       {[DEVICE_F32] = "f32", [DEVICE_TF32] = "tf32", [DEVICE_BF16] = "bf16"};
-  int precision = agent->config.precision;
-  if (precision == DEVICE_AUTO) precision = agent_on_cpu(agent) ? DEVICE_F32 : DEVICE_BF16;
-  return names[precision];
+  return names[given != DEVICE_AUTO ? given : on_cpu ? DEVICE_F32 : auto_on_gpu];
+}
+
+static void describe_training(const Training *t, Trained *done) {
+  const char *device;
+  const bfm_explorer *learner = t->offline.learner;
+  *done = (Trained){.seconds = t->before + t->seconds, .config.offline = t->offline.algo};
+  if (t->agent) {
+    int precision = t->agent->config.precision;
+    done->config.agent = t->agent->config;
+    done->precision = precision_name(precision, agent_on_cpu(t->agent), DEVICE_BF16);
+    device = t->agent->ops->name;
+  } else {
+    int precision = explorer_options_of(learner)->precision;
+    done->config.single = *explorer_options_of(learner);
+    done->precision = precision_name(precision, explorer_on_cpu(learner), DEVICE_TF32);
+    device = explorer_device(learner);
+  }
+  snprintf(done->device, sizeof done->device, "%s", device);
 }
 
 static int each_step(void *context, int64_t done, int64_t total) {
@@ -283,7 +310,7 @@ static char *settings_of(const Run *r) {
   cJSON_AddNumberToObject(settings, "eval-every", (double)every);
   cJSON_AddNumberToObject(settings, "eval-episodes", (double)r->episodes);
   cJSON_AddNumberToObject(settings, "eval-steps", (double)s->eval_steps);
-  cJSON_AddStringToObject(settings, "eval-es", "both");
+  if (paper_cell_offline(r->cell) < 0) cJSON_AddStringToObject(settings, "eval-es", "both");
   cJSON_AddStringToObject(settings, "env", r->cell->domain);
   int bad = recipe_add(paper_data_training(r->cell->data), settings);
   char *text = bad ? NULL : cJSON_PrintUnformatted(settings);
@@ -311,9 +338,7 @@ static int train(const Run *r, Trained *done) {
   free(settings);
   TRY(status);
   status = training_run(&training);
-  *done = (Trained){.seconds = training.before + training.seconds,
-                    .precision = precision_of(training.agent), .config = training.agent->config};
-  snprintf(done->device, sizeof done->device, "%s", training.agent->ops->name);
+  describe_training(&training, done);
   if (!status) status = measure_bias(r, training.agent, &done->bias);
   training_close(&training);
   return status;
@@ -452,7 +477,7 @@ static int run_cell(const PaperPlan *plan, const PaperCell *cell, LastData *last
     snprintf(steps, sizeof steps, "%" PRId64, s->eval_steps);
     cJSON_AddStringToObject(more, "eval-steps", steps);
   }
-  describe_more(more, r.more, sizeof r.more);
+  describe_more(cell, more, r.more, sizeof r.more);
   cJSON_Delete(more);
   snprintf(r.data, sizeof r.data, "%s/%s-%s.h5", s->data, cell->domain, cell->data);
   TRY(ledger_append(s->results, NULL));

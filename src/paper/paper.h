@@ -44,6 +44,9 @@ int paper_cell_at(const PaperTable *table, int i, PaperCell *cell);
 // the agent's options of a cell: its method's and its domain's, such as "algo=fb-aw d=64"
 const char *paper_options_of(const PaperCell *cell);
 
+// the ExplorerAlgo of a cell that trains single-task agents, else -1
+int paper_cell_offline(const PaperCell *cell);
+
 // training steps of a cell, and in how many equal parts they are evaluated
 int64_t paper_cell_steps(const PaperCell *cell);
 int64_t paper_cell_evaluations(const PaperCell *cell);

@@ -9,6 +9,8 @@
 #include "core/suggest.h"
 #include "paper/paper.h"
 #include "collect/d4rl_scores.h"
+#include "train/recipes.h"
+#include "train/settings.h"
 
 #define DMC "walker cheetah quadruped"
 #define MILLION 1000000
@@ -271,6 +273,17 @@ int64_t paper_cell_evaluations(const PaperCell *cell) {
 
 const char *paper_options_of(const PaperCell *cell) {
   return strchr(strchr(cell->run, ' ') + 1, ' ') + 1;
+}
+
+int paper_cell_offline(const PaperCell *cell) {
+  cJSON *options = cJSON_CreateObject();
+  char *text = options && !recipe_add(cell->method->options, options)
+                   ? cJSON_PrintUnformatted(options)
+                   : NULL;
+  int algo = settings_offline_algo(text);
+  free(text);
+  cJSON_Delete(options);
+  return algo;
 }
 
 // whether one of the words is `word`, apart from a comma behind it

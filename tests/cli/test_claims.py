@@ -177,6 +177,24 @@ def test_goals_of_the_point_mass_run_from_end_to_end(tmp_path):
   assert len(paper(tmp_path, "--filter", "point_mass", "--data-steps", 4000)) == len(lines)
 
 
+@pytest.mark.parametrize("method, own", [("IQL", "expectile"), ("XQL", "loss-temperature"),
+                                         ("TD3+BC", "alpha")])
+def test_single_task_agents_are_cells(method, own, tmp_path):
+  """Options that they do not have, such as --d, are left out; their own configuration is recorded."""
+  (tmp_path / "data").mkdir()
+  data = tmp_path / "data" / "walker-mood-small.h5"
+  assert run("collect", "walker", "--steps", 500, "-o", data).returncode == 0
+  arguments = ("--filter", f"walker {method}", "--data-steps", 500)
+  lines = paper(tmp_path, *arguments)
+  assert [(x["seed"], x["es"]) for x in lines] == [(0, 0), (1, 0)]
+  for line in lines:
+    assert line["more"] == "batch=16 eval-steps=5 hidden=16" and line["precision"] == "f32"
+    assert set(line["returns"]) == set(KNOWN) and len(line["curve"]["run"]) == 5
+    assert own in line["config"] and "d" not in line["config"] and line["config"]["hidden"] == 16
+    assert line["config"].get("anneal", 20) == 20
+  assert len(paper(tmp_path, *arguments)) == len(lines)
+
+
 def test_the_bias_is_measured_where_a_claim_needs_it(tmp_path):
   (tmp_path / "data").mkdir()
   data = tmp_path / "data" / "walker-mood-small.h5"
