@@ -39,6 +39,10 @@ static const PaperTable tables[] = {
      "mood rnd", 300000, 3, 100},
     {"first", "not in the paper: a short example that runs on a CPU", NULL, "point_mass", "random",
      20000, 2, 20},
+    {"stabilizers", "not in the paper: actor x what stabilizes it, with small networks", NULL,
+     "walker", "mood-small", 100000, 5, 20},
+    {"laplacian", "not in the paper: what LAP needs, one option at a time, with small networks",
+     NULL, "walker", "rnd-small", 100000, 5, 20},
     {"claims", "not in the paper: its six claims, with small networks", NULL, "walker point_mass",
      "mood-small rnd-small random-hold20", 100000, 5, 20},
 };
@@ -55,12 +59,18 @@ static const PaperTable tables[] = {
 // The claims compare methods under one configuration, with what stabilizes advantage weighting for all
 // of them. A transition of the point mass lasts 20 control steps (paper/datasets.c).
 #define STABLE " ortho=100 f-norm=on beta=10"
+#define UNSTABLE " ortho=1 f-norm=off beta=10"
 #define CLIP " clip=4.6"
 #define NO_CLIP " clip=inf"
-#define WALKER " preset=small batch=256 lr=3e-4 d=64" STABLE
+#define SMALL " preset=small batch=256 lr=3e-4 d=64"
+#define WALKER SMALL STABLE
 #define POINT_MASS \
   " hidden=64 feat=64 b-hidden=64 batch=256 lr=5e-4 d=32 gamma=0.95 goal=0:2" STABLE CLIP
 #define SINGLE " hidden=256 batch=256 lr=3e-4"
+// the recipe of the code that LAP comes from, in our units (docs/code.md)
+#define LINEAGE(TARGET, ENSEMBLE, MIX, ORTHO, B_LR, MORE)                                       \
+  LAP SMALL " target=" TARGET " ensemble=" ENSEMBLE " z-mix=" MIX " ortho=" ORTHO " b-lr=" B_LR \
+            " f-norm=off" MORE
 #define ON_MOOD "claims walker mood-small"
 #define ON_RND "claims walker rnd-small"
 #define ON_GOALS "claims point_mass random-hold20"
@@ -159,6 +169,24 @@ static const PaperMethod methods[] = {
     {"first", "FB", FB, 0},
     {"first", "FB-AW", FB_AW, 1},
     {"first", "FB-AWARE (4)", FB_AWARE(4), 1},
+
+    {"stabilizers", "FB", FB SMALL UNSTABLE NO_CLIP, 0},
+    {"stabilizers", "FB, stabilized", FB WALKER CLIP, 0},
+    {"stabilizers", "FB-AW", FB_AW SMALL UNSTABLE NO_CLIP, 1},
+    {"stabilizers", "FB-AW, stabilized", FB_AW WALKER CLIP, 1},
+
+    {"laplacian", "FB, stabilized", FB WALKER CLIP, 0},
+    {"laplacian", "LAP, stabilized", LAP WALKER CLIP, 0},
+    {"laplacian", "LAP, lineage", LINEAGE("min", "shared", "0", "128", "15e-4", ""), 0},
+    {"laplacian", "LAP, lineage, target mean", LINEAGE("mean", "shared", "0", "128", "15e-4", ""),
+     0},
+    {"laplacian", "LAP, lineage, parallel", LINEAGE("min", "parallel", "0", "128", "15e-4", ""), 0},
+    {"laplacian", "LAP, lineage, z mixed", LINEAGE("min", "shared", "0.5", "128", "15e-4", ""), 0},
+    {"laplacian", "LAP, lineage, z whitened",
+     LINEAGE("min", "shared", "0.5", "128", "15e-4", " z-whiten=on"), 0},
+    {"laplacian", "LAP, lineage, ortho 1", LINEAGE("min", "shared", "0", "1", "15e-4", ""), 0},
+    {"laplacian", "LAP, lineage, equal rates", LINEAGE("min", "shared", "0", "128", "3e-4", ""), 0},
+    {"laplacian", "LAP, target min, layer norm", LAP SMALL " ortho=1 target=min f-norm=on", 0},
 
     {ON_MOOD, "FB", FB WALKER CLIP, 0},
     {ON_MOOD, "FB-AW", FB_AW WALKER CLIP, 1},
