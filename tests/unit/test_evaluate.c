@@ -290,7 +290,9 @@ static void test_mean_and_std(void **state) {
   double mean, std;
   mean_std((double[]){1, 2, 3, 4}, 4, &mean, &std);
   assert_float_equal(mean, 2.5, 1e-12);
-  assert_float_equal(std * std, 1.25, 1e-12);
+  assert_float_equal(std * std, 5 / 3., 1e-12);  // of a sample: n - 1
+  mean_std((double[]){7}, 1, &mean, &std);
+  assert_true(mean == 7 && std == 0);
 }
 
 int main(void) {
