@@ -13,10 +13,10 @@
 
 enum {
   MOVES = 5,
-  PROBES = 8,           // random states at which observations are compared
-  BLOCKS = 64,          // stored states are divided into so many parts; each gives two
-  RANDOM_STATES = 2048, // states at which a reward is compared if there are none stored
-  CHANGES_MIN = 2,      // states that must change; a single one may be an accident of rounding
+  PROBES = 8,            // random states at which observations are compared
+  BLOCKS = 64,           // stored states are divided into so many parts; each gives two
+  RANDOM_STATES = 2048,  // states at which a reward is compared if there are none stored
+  CHANGES_MIN = 2,       // states that must change; a single one may be an accident of rounding
 };
 
 #define SHOWN 1e-6     // a relative change of an observation that is no rounding
@@ -26,9 +26,9 @@ enum {
 
 // the joints that move the whole robot through the world
 typedef struct {
-  int at[3];  // index in qpos of the position along x, y and z; -1: the robot cannot move there
-  int free;   // index in qpos of a free joint's position, -1: there is none
-  int free_v; // … and in qvel
+  int at[3];   // index in qpos of the position along x, y and z; -1: the robot cannot move there
+  int free;    // index in qpos of a free joint's position, -1: there is none
+  int free_v;  // … and in qvel
 } Root;
 
 typedef struct {
@@ -63,9 +63,7 @@ static void find_root(Probe *p) {
   p->root = (Root){{-1, -1, -1}, -1, -1};
   mj_kinematics(model, p->data);
   for (int j = 0; j < model->njnt; j++) {
-    if (model->jnt_bodyid[j] == quantities_robot(model)) {
-      add_joint(&p->root, model, p->data, j);
-    }
+    if (model->jnt_bodyid[j] == quantities_robot(model)) add_joint(&p->root, model, p->data, j);
   }
   p->moves = MOVE_SPEED;
   for (int i = 0; i < 3; i++) p->moves |= p->root.at[i] >= 0 ? moves[i] : 0;
@@ -109,8 +107,8 @@ static void take_state(Probe *p, const SymmetryStates *states, int64_t i) {
   for (int k = 0; k < model->nv; k++) p->qvel[k] = draw_normal(&p->draw);
   mj_integratePos(model, p->qpos, p->qvel, JITTER);
   for (int k = 0; k < model->nv; k++) {
-    p->qvel[k] = (states->qvel ? states->qvel[i * model->nv + k] : 0) +
-                 JITTER * draw_normal(&p->draw);
+    p->qvel[k] =
+        (states->qvel ? states->qvel[i * model->nv + k] : 0) + JITTER * draw_normal(&p->draw);
   }
   for (int k = 0; k < model->na; k++) p->act[k] = states->act ? states->act[i * model->na + k] : 0;
 }

@@ -14,9 +14,9 @@
 enum {
   MOVE_X = 1,
   MOVE_Y = 2,
-  MOVE_TURN = 4,    // about the vertical axis through the robot's origin
-  MOVE_SPEED = 8,   // velocities are multiplied
-  MOVE_HEIGHT = 16, // posture and contacts tell height, even where observations do not
+  MOVE_TURN = 4,     // about the vertical axis through the robot's origin
+  MOVE_SPEED = 8,    // velocities are multiplied
+  MOVE_HEIGHT = 16,  // posture and contacts tell height, even where observations do not
 };
 
 #define SYMMETRY_TEXT 512  // bytes of the longest sentence

@@ -16,12 +16,9 @@
 static const struct {
   const char *kind, *algos, *options;
 } recipes[] = {
-    {"rnd", FORWARD_BACKWARD, STABLE},
-    {"rnd", LAPLACIAN, STABLE},
-    {"mood", FORWARD_BACKWARD, STABLE},
-    {"mood", LAPLACIAN, STABLE},
-    {"d4rl", FORWARD_BACKWARD, STABLE},
-    {"d4rl", LAPLACIAN, STABLE},
+    {"rnd", FORWARD_BACKWARD, STABLE},  {"rnd", LAPLACIAN, STABLE},
+    {"mood", FORWARD_BACKWARD, STABLE}, {"mood", LAPLACIAN, STABLE},
+    {"d4rl", FORWARD_BACKWARD, STABLE}, {"d4rl", LAPLACIAN, STABLE},
 };
 #define RECIPE_COUNT (sizeof recipes / sizeof *recipes)
 

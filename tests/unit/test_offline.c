@@ -82,8 +82,9 @@ static double left_over(bfm_explorer *e, int policy) {
   return sum;
 }
 
-#define SMALL "\"hidden\": 32, \"batch\": 64, \"lr\": 1e-3, \"gamma\": 0.9, \"tau\": 0.02, " \
-              "\"seeds\": 2, \"device\": \"cpu\", \"threads\": 1"
+#define SMALL                                                                    \
+  "\"hidden\": 32, \"batch\": 64, \"lr\": 1e-3, \"gamma\": 0.9, \"tau\": 0.02, " \
+  "\"seeds\": 2, \"device\": \"cpu\", \"threads\": 1"
 
 static void learns(void **state) {
   char options[512];
@@ -153,8 +154,8 @@ static void observations_are_normalized_by_the_data(void **state) {
   (void)state;
   float obs[4][2] = {{5, -0.5f}, {-1, -1.5f}, {5, -1.5f}, {-1, -0.5f}}, act[4] = {0};
   float ones[4] = {1, 1, 1, 1}, stats[4];
-  ExplorerData data = {.count = 4, .obs = obs[0], .act = act, .next_obs = obs[0],
-                       .discount = ones, .rewards = ones};
+  ExplorerData data = {.count = 4, .obs = obs[0], .act = act, .next_obs = obs[0], .discount = ones,
+                       .rewards = ones};
   bfm_explorer *e;
   assert_int_equal(bfm_explorer_new(&e, 2, 1, 1, 1, "{\"algo\": \"td3bc\", \"device\": \"cpu\"}"),
                    BFM_OK);
@@ -171,7 +172,8 @@ static void observations_are_normalized_by_the_data(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       {"learns with \"algo\": \"td3bc\"", learns, NULL, NULL, "\"algo\": \"td3bc\""},
-      {"learns with \"algo\": \"iql\"", learns, NULL, NULL, "\"algo\": \"iql\", \"inverse-temperature\": 10"},
+      {"learns with \"algo\": \"iql\"", learns, NULL, NULL,
+       "\"algo\": \"iql\", \"inverse-temperature\": 10"},
       {"learns with \"algo\": \"xql\"", learns, NULL, NULL,
        "\"algo\": \"xql\", \"inverse-temperature\": 10, \"loss-temperature\": 0.5"},
       {"learns with \"algo\": \"bc\"", bc_clones, NULL, NULL, NULL},

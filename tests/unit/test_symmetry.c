@@ -96,8 +96,7 @@ static void test_typed_rewards(void **state) {
     int moves;
   } rows[] = {
       // skip as it was in version 0.1, along the world's axes
-      {"quadruped",
-       "upright * tolerance_linear(min(torso.com.vx, torso.com.vy), 1, inf, 1, 0)",
+      {"quadruped", "upright * tolerance_linear(min(torso.com.vx, torso.com.vy), 1, inf, 1, 0)",
        MOVE_TURN},
       {"quadruped", "torso.x", MOVE_X},
       {"quadruped", "torso.y > 3", MOVE_Y},
