@@ -170,14 +170,14 @@ static const PaperMethod methods[] = {
     {"first", "FB-AW", FB_AW, 1},
     {"first", "FB-AWARE (4)", FB_AWARE(4), 1},
 
-    {"stabilizers", "FB", FB SMALL UNSTABLE NO_CLIP, 0},
+    {"stabilizers", "FB, plain", FB SMALL UNSTABLE NO_CLIP, 0},
     {"stabilizers", "FB, stabilized", FB WALKER CLIP, 0},
-    {"stabilizers", "FB-AW", FB_AW SMALL UNSTABLE NO_CLIP, 1},
+    {"stabilizers", "FB-AW, plain", FB_AW SMALL UNSTABLE NO_CLIP, 1},
     {"stabilizers", "FB-AW, stabilized", FB_AW WALKER CLIP, 1},
 
     {"laplacian", "FB, stabilized", FB WALKER CLIP, 0},
     {"laplacian", "LAP, stabilized", LAP WALKER CLIP, 0},
-    {"laplacian", "LAP, lineage", LINEAGE("min", "shared", "0", "128", "15e-4", ""), 0},
+    {"laplacian", "LAP, lineage, whole", LINEAGE("min", "shared", "0", "128", "15e-4", ""), 0},
     {"laplacian", "LAP, lineage, target mean", LINEAGE("mean", "shared", "0", "128", "15e-4", ""),
      0},
     {"laplacian", "LAP, lineage, parallel", LINEAGE("min", "parallel", "0", "128", "15e-4", ""), 0},
