@@ -5,12 +5,14 @@
 #include "cli/paper_show.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cli/cli.h"
 #include "core/units.h"
 #include "envs/tasks.h"
 #include "paper/compare.h"
+#include "paper/statistics.h"
 
 int paper_both_read(PaperBoth *both, const PaperTable *table, const PaperSettings *settings) {
   *both = (PaperBoth){.table = table, .settings = settings};
@@ -64,11 +66,20 @@ static char mark(Marks *marks, const PaperTable *table, const PaperOurs *ours,
   return letter(i);
 }
 
+enum { IN, NEW, ALL, GROUPS };
+
+static const char *const groups[GROUPS] = {"in", "new", "all"};
+
+// statistics of a group of tasks over seeds: the interquartile mean, and the probability of improvement
+enum { IQM, IMPROVEMENT, STATISTICS };
+
 typedef struct {
   PaperCell cell;
-  const LedgerLine *run;        // of ours, NULL: none
-  char differs[MARK_SIZE / 2];  // what makes it incomparable with the others, or empty
-  int ours, paper;              // how many numbers of ours and of the paper's it has
+  const LedgerLine *run;                    // of ours, NULL: none
+  char differs[MARK_SIZE / 2];              // what makes it incomparable with the others, or empty
+  int ours, paper;                          // how many numbers of ours and of the paper's it has
+  const char *baseline;                     // the method that it is compared with, NULL: none
+  Interval statistics[STATISTICS][GROUPS];  // a mean of NaN: none
 } Column;
 
 typedef struct {
@@ -76,7 +87,8 @@ typedef struct {
   Marks marks;
   int columns, run;        // cells of the table, and how many of them have been run
   int papers, both_there;  // numbers of the paper, and how many of them have one of ours beside
-  int means;               // whether rows with means over groups were printed
+  // whether rows with means over groups, interquartile means, and probabilities were printed
+  int means, iqms, improvements;
 } Show;
 
 static int group_size(const PaperCell *cell, const char *group) {
@@ -88,12 +100,11 @@ static int group_size(const PaperCell *cell, const char *group) {
 
 // name of row i of a cell's block: the tasks, then the groups of several tasks; NULL after the last
 static const char *row_at(const PaperCell *cell, int i) {
-  static const char *const groups[] = {"in", "new", "all"};
   const Task *task;
   for (int k = 0; (task = task_at(cell->domain, k)); k++) {
     if (paper_in_group(cell, task, "all") && i-- == 0) return task->name;
   }
-  for (int k = 0; k < 3; k++) {
+  for (int k = 0; k < GROUPS; k++) {
     if (group_size(cell, groups[k]) > 1 && i-- == 0) return groups[k];
   }
   return NULL;
@@ -125,7 +136,111 @@ static int find_columns(Show *s, const PaperBlock *block, Column *columns) {
   return count;
 }
 
+// ---------------------------------- statistics ---------------------------------------------------
+
+#define RESAMPLES 2000
+
+// the row that has the statistics of group g, NULL: none; a single task is the group "all"
+static const char *statistics_row(const PaperCell *cell, int g) {
+  int size = group_size(cell, groups[g]);
+  if (size > 1) return groups[g];
+  return size && g == ALL ? row_at(cell, 0) : NULL;
+}
+
+// Get the scores of a run's seeds on the tasks of a group; seeds 0: it has none. The caller frees them.
+static int find_scores(const Show *s, const PaperCell *cell, const LedgerLine *run,
+                       const char *group, Scores *all) {
+  const LedgerLine *lines[PAPER_MAX_SEEDS];
+  *all = (Scores){.tasks = group_size(cell, group)};
+  int seeds = all->tasks ? paper_seeds(&s->both.ledger, cell, run, group, lines) : 0, column = 0;
+  if (!seeds) return BFM_OK;
+  all->seeds = seeds;
+  all->scores = malloc((size_t)seeds * all->tasks * sizeof *all->scores);
+  if (!all->scores) return bfm_fail(BFM_NO_MEMORY, "out of memory for the scores of a table");
+  const Task *task;
+  for (int i = 0; (task = task_at(cell->domain, i)); i++) {
+    if (!paper_in_group(cell, task, group)) continue;
+    for (int k = 0; k < seeds; k++) {
+      all->scores[k * all->tasks + column] = paper_line_value(lines[k], cell, task->name);
+    }
+    column++;
+  }
+  return BFM_OK;
+}
+
+// The method that the others are compared with: of those with comparable runs FB, otherwise the first.
+// -1: there is none.
+static int find_baseline(const PaperBlock *block) {
+  int first = -1;
+  for (int k = 0; k < block->count; k++) {
+    char differs[MARK_SIZE / 2];
+    paper_block_difference(block, k, differs, sizeof differs);
+    if (!block->lines[k] || *differs) continue;
+    if (!strcmp(block->cells[k].method->method, "FB")) return k;
+    if (first < 0) first = k;
+  }
+  return first;
+}
+
+static int find_statistics_of(const Show *s, Column *column, int g, const Scores *baseline) {
+  Scores own;
+  Interval *iqm = &column->statistics[IQM][g], *improvement = &column->statistics[IMPROVEMENT][g];
+  *iqm = *improvement = (Interval){NAN, NAN, NAN};
+  if (!statistics_row(&column->cell, g)) return BFM_OK;
+  TRY(find_scores(s, &column->cell, column->run, groups[g], &own));
+  int status = own.seeds ? interquartile_mean(&own, RESAMPLES, iqm) : BFM_OK;
+  if (!status && own.seeds && baseline->seeds && column->baseline) {
+    status = improvement_probability(&own, baseline, RESAMPLES, improvement);
+  }
+  free(own.scores);
+  return status;
+}
+
+static int find_statistics(const Show *s, const PaperBlock *block, Column *columns, int count) {
+  int status = BFM_OK, at = find_baseline(block);
+  const PaperCell *cell = at < 0 ? NULL : &block->cells[at];
+  for (int k = 0; k < count; k++) {
+    Column *c = &columns[k];
+    if (cell && c->run && !*c->differs && c->cell.method != cell->method) {
+      c->baseline = cell->method->method;
+    }
+  }
+  for (int g = 0; g < GROUPS && !status; g++) {
+    Scores baseline = {.seeds = 0};
+    if (cell) status = find_scores(s, cell, block->lines[at], groups[g], &baseline);
+    for (int k = 0; k < count && !status; k++) {
+      status = find_statistics_of(s, &columns[k], g, &baseline);
+    }
+    free(baseline.scores);
+  }
+  return status;
+}
+
 // ---------------------------------- for programs -------------------------------------------------
+
+static void add_interval(cJSON *item, const char *name, const Interval *interval) {
+  char end[32];
+  if (!isfinite(interval->mean)) return;
+  cJSON_AddNumberToObject(item, name, interval->mean);
+  if (!isfinite(interval->low)) return;
+  snprintf(end, sizeof end, "%s_low", name);
+  cJSON_AddNumberToObject(item, end, interval->low);
+  snprintf(end, sizeof end, "%s_high", name);
+  cJSON_AddNumberToObject(item, end, interval->high);
+}
+
+static void add_statistics(cJSON *item, const Column *column, const char *row) {
+  for (int g = 0; g < GROUPS; g++) {
+    const char *own = statistics_row(&column->cell, g);
+    const Interval *improvement = &column->statistics[IMPROVEMENT][g];
+    if (!own || strcmp(own, row)) continue;
+    add_interval(item, "iqm", &column->statistics[IQM][g]);
+    add_interval(item, "improvement", improvement);
+    if (isfinite(improvement->mean)) {
+      cJSON_AddStringToObject(item, "improvement_over", column->baseline);
+    }
+  }
+}
 
 static void print_json(const Column *column, const char *task, const PaperNumber *paper,
                        const PaperOurs *ours) {
@@ -151,6 +266,7 @@ static void print_json(const Column *column, const char *task, const PaperNumber
     if (*column->run->from) cJSON_AddStringToObject(item, "from", column->run->from);
     cJSON_AddBoolToObject(item, "comparable", !*column->differs);
     cJSON_AddStringToObject(item, "differs", column->differs);
+    add_statistics(item, column, task);
   }
   cli_print_json(item);
   cJSON_Delete(item);
@@ -175,19 +291,23 @@ static void print_block_json(Show *s, const Column *columns, int count) {
 #define OURS_WIDTH 11  // 1000 ±123 a
 #define PAPER_WIDTH 6
 
+static const int decimals[STATISTICS] = {0, 2};
+
+static int width(const Column *c) {
+  return (c->ours ? OURS_WIDTH : 0) + (c->paper ? PAPER_WIDTH : 0);
+}
+
 // spaces before a column's numbers: two, and more if the method's name is wider than the numbers
 static int indent(const Column *c) {
-  int numbers = (c->ours ? OURS_WIDTH : 0) + (c->paper ? PAPER_WIDTH : 0);
   int name = (int)strlen(c->cell.method->method);
-  return 2 + (name > numbers ? name - numbers : 0);
+  return 2 + (name > width(c) ? name - width(c) : 0);
 }
 
 static void print_heading(const Column *columns, int count) {
   printf("\n%-*s", NAME_WIDTH, columns->cell.domain);
   for (int k = 0; k < count; k++) {
     const Column *c = &columns[k];
-    int width = indent(c) + (c->ours ? OURS_WIDTH : 0) + (c->paper ? PAPER_WIDTH : 0);
-    printf("%*s", width, c->cell.method->method);
+    printf("%*s", indent(c) + width(c), c->cell.method->method);
   }
   printf("\n%-*s", NAME_WIDTH, columns->cell.data);
   for (int k = 0; k < count; k++) {
@@ -229,6 +349,63 @@ static int is_empty(const Show *s, const Column *columns, int count, const char 
   return 1;
 }
 
+static void print_values(const Column *columns, int count, int kind, int g) {
+  for (int k = 0; k < count; k++) {
+    const Column *c = &columns[k];
+    char text[32] = "-";
+    double value = c->statistics[kind][g].mean;
+    if (isfinite(value)) snprintf(text, sizeof text, "%.*f", decimals[kind], value);
+    printf("%*s", indent(c), "");
+    if (c->ours) printf("%*s%7s", OURS_WIDTH - 7, text, "");
+    if (c->paper) printf("%*s", PAPER_WIDTH, "");
+  }
+  putchar('\n');
+}
+
+// a row of intervals, each beginning below its value; one that is wider than its column extends into
+// the space before the next
+static void print_intervals(const Column *columns, int count, int kind, int g) {
+  int over = 0;
+  printf("%-*s", NAME_WIDTH, "  95% interval");
+  for (int k = 0; k < count; k++) {
+    const Column *c = &columns[k];
+    const Interval *x = &c->statistics[kind][g];
+    char text[64] = "";
+    if (isfinite(x->low)) {
+      snprintf(text, sizeof text, "%*.*f to %.*f", OURS_WIDTH - 7, decimals[kind], x->low,
+               decimals[kind], x->high);
+    }
+    int length = (int)strlen(text), room = width(c);
+    printf("%*s%-*s", indent(c) - over, "", room, text);
+    over = length > room ? length - room : 0;
+  }
+  putchar('\n');
+}
+
+// Print the values of a statistic and below them the intervals, unless no column has any; returns
+// whether it has printed.
+static int print_statistic(const Column *columns, int count, int kind, int g) {
+  const Column *one = NULL;
+  int intervals = 0;
+  for (int k = 0; k < count; k++) {
+    if (isfinite(columns[k].statistics[kind][g].mean)) one = &columns[k];
+    intervals |= isfinite(columns[k].statistics[kind][g].low);
+  }
+  if (!one) return 0;
+  char name[NAME_WIDTH + 1];
+  if (kind == IQM) {
+    snprintf(name, sizeof name, "IQM %s", statistics_row(&one->cell, g));
+  } else {
+    int room = NAME_WIDTH - 5, longer = (int)strlen(one->baseline) > room;
+    snprintf(name, sizeof name, "P(> %.*s%s)", longer ? room - 3 : room, one->baseline,
+             longer ? "..." : "");
+  }
+  printf("%-*s", NAME_WIDTH, name);
+  print_values(columns, count, kind, g);
+  if (intervals) print_intervals(columns, count, kind, g);
+  return 1;
+}
+
 // one row of what our numbers were made with: steps, seeds, or episodes
 static void print_made(const Show *s, const Column *columns, int count, const char *what) {
   printf("%-*s", NAME_WIDTH, what);
@@ -266,6 +443,9 @@ static void print_block(Show *s, const Column *columns, int count) {
     }
     putchar('\n');
   }
+  s->iqms |= print_statistic(columns, count, IQM, IN);
+  s->iqms |= print_statistic(columns, count, IQM, ALL);
+  s->improvements |= print_statistic(columns, count, IMPROVEMENT, ALL);
   int any = 0;
   for (int k = 0; k < count; k++) any |= columns[k].ours;
   static const char *const made[] = {"steps", "seeds", "episodes"};
@@ -278,6 +458,19 @@ static void print_legend(const Show *s) {
     puts("in, new, all  means over tasks the data was collected for, other tasks, all tasks");
   }
   if (s->run) puts("±             sample standard deviation (n - 1) over seeds");
+  if (s->iqms) {
+    printf(
+        "IQM           interquartile mean: the mean of the middle half of all returns, one\n"
+        "              per seed and task\n");
+  }
+  if (s->improvements) {
+    printf(
+        "P(> A)        probability that a seed has a higher return than a seed of method A,\n"
+        "              mean over all tasks; only if runs differ in nothing but the method\n");
+  }
+  if (s->iqms) {
+    printf("95%% interval  stratified bootstrap over seeds, %d resamples\n", RESAMPLES);
+  }
   for (int i = 0; i < s->marks.count; i++) printf("%-14c%s\n", letter(i), s->marks.text[i]);
 }
 
@@ -311,7 +504,8 @@ int paper_show(const PaperTable *table, const PaperSettings *settings, int json)
     more = paper_block(&block, &s.both.ledger, table, &at);
     if (more < 0) status = BFM_NO_MEMORY;
     int count = more > 0 ? find_columns(&s, &block, columns) : 0;
-    if (count) (json ? print_block_json : print_block)(&s, columns, count);
+    if (count) status = find_statistics(&s, &block, columns, count);
+    if (count && !status) (json ? print_block_json : print_block)(&s, columns, count);
     paper_block_free(&block);
   }
   if (!status && !json) {

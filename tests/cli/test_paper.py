@@ -350,6 +350,103 @@ def test_seeds_with_other_configurations_are_not_averaged(tmp_path):
   assert shown["FB"]["ours"] == 100.5 and shown["FB"]["seeds"] == 2
 
 
+WALKER = {"in": "stand walk run spin".split(), "new": "flip march skyreach pullup".split()}
+WALKER["all"] = WALKER["in"] + WALKER["new"]
+LAP_AW = {"algo": "lap-aw"}
+
+
+def scored(folder, runs):
+  """Return what paper show prints of walker's MOOD data, by method and group of tasks, and as text. A run
+  is its own configuration, its data's checksum and its returns, [seeds, tasks]."""
+  with open(folder / "ledger.jsonl", "w") as file:
+    for method, checksum, scores in runs:
+      options = "".join(f" {k}={method[k]}" for k in ("algo", "blocks") if k in method)
+      for seed, row in enumerate(scores):
+        line = {"run": f"walker mood{options} d=64", "more": "", "seed": seed, "steps": 1000,
+                "es": 0 if method == FB else 32, "episodes": 10, "config": {**CONFIG, **method},
+                "precision": "f32", "data": {"checksum": checksum},
+                "returns": dict(zip(WALKER["all"], row))}
+        file.write(json.dumps(line) + "\n")
+  shutil.copytree(ROOT / "results" / "paper", folder / "paper", dirs_exist_ok=True)
+  flags = ["paper", "show", "mood", "--filter", "walker", "--results", folder]
+  items = [json.loads(x) for x in run(*flags, "--json").stdout.splitlines()]
+  assert not [x for x in items if "iqm" in x and x["task"] not in WALKER]
+  return {(x["method"], x["task"]): x for x in items if "iqm" in x}, run(*flags).stdout
+
+
+def row(text, name):
+  line, = [x for x in text.splitlines() if x.startswith(name + " ")]
+  return line[20:].split()
+
+
+def returns_like(value, seeds):
+  return [[value + 10 * seed + 3 * task for task in range(8)] for seed in range(seeds)]
+
+
+def test_statistics_of_groups_of_tasks(tmp_path):
+  fb = [[100, 200, 300, 400, 500, 600, 700, 800], [150, 200, 290, 410, 530, 610, 640, 900]]
+  aw = [[110, 190, 310, 400, 520, 600, 800, 800], [90, 220, 310, 450, 540, 650, 640, 950],
+        [170, 200, 280, 480, 500, 590, 700, 1000]]
+  shown, text = scored(tmp_path, [(FB, 7, fb), (AW, 7, aw)])
+  assert {method for method, _ in shown} == {"FB", "FB-AW"}
+  for group, tasks in WALKER.items():
+    at = [WALKER["all"].index(task) for task in tasks]
+    for method, scores in (("FB", fb), ("FB-AW", aw)):
+      values = sorted(line[k] for line in scores for k in at)
+      middle = values[len(values) // 4:len(values) - len(values) // 4]
+      item = shown[method, group]
+      assert item["iqm"] == pytest.approx(sum(middle) / len(middle), rel=1e-12)
+      assert values[0] <= item["iqm_low"] < item["iqm"] < item["iqm_high"] <= values[-1]
+    wins = [(x[k] > y[k]) + (x[k] == y[k]) / 2 for k in at for x in aw for y in fb]
+    assert item["improvement"] == pytest.approx(sum(wins) / len(wins), rel=1e-12)
+    assert item["improvement_low"] < item["improvement"] < item["improvement_high"]
+    assert item["improvement_over"] == "FB" and "improvement" not in shown["FB", group]
+  for group in ("in", "all"):
+    assert row(text, "IQM " + group) == [f"{shown[x, group]['iqm']:.0f}" for x in ("FB", "FB-AW")]
+  assert row(text, "P(> FB)") == ["-", f"{shown['FB-AW', 'all']['improvement']:.2f}"]
+  assert scored(tmp_path, [(FB, 7, fb), (AW, 7, aw)]) == (shown, text)
+
+
+def test_one_seed_has_no_interval(tmp_path):
+  shown, text = scored(tmp_path, [(FB, 7, returns_like(100, 1)), (AW, 7, returns_like(50, 1))])
+  assert shown["FB", "all"]["iqm"] == 110.5 and shown["FB-AW", "all"]["improvement"] == 0
+  assert not [key for x in shown.values() for key in x if key.endswith("_low") or key.endswith("_high")]
+  assert row(text, "P(> FB)") == ["-", "0.00"] and "\n  95% interval" not in text
+  # a probability has an interval only if both methods have several seeds
+  shown, _ = scored(tmp_path, [(FB, 7, returns_like(100, 1)), (AW, 7, returns_like(100, 3))])
+  assert "iqm_low" in shown["FB-AW", "all"] and "improvement_low" not in shown["FB-AW", "all"]
+
+
+def test_probabilities_need_comparable_runs(tmp_path):
+  runs = [(FB, 8, returns_like(100, 2)), (AW, 7, returns_like(200, 2)), (LAP_AW, 7, returns_like(300, 2)),
+          (AWARE, 7, returns_like(400, 2))]
+  shown, text = scored(tmp_path, runs)
+  assert {k: x.get("improvement_over") for k, x in shown.items() if k[1] == "all"} == {
+      ("FB", "all"): None, ("FB-AW", "all"): None, ("LAP-AW", "all"): "FB-AW",
+      ("FB-AWARE (8)", "all"): "FB-AW"}
+  assert row(text, "P(> FB-AW)") == ["-", "-", "1.00", "1.00"] and "P(> A) " in text
+  # no baseline: a single method in the group
+  shown, text = scored(tmp_path, runs[:2])
+  assert not [x for x in shown.values() if "improvement" in x] and "P(>" not in text
+
+
+def test_seeds_without_a_task_are_left_out(tmp_path):
+  shown, text = scored(tmp_path, [(FB, 7, [*returns_like(100, 2), [900] * 4])])
+  # of 100, 103, 106, 109, 110, 113, 116, 119 and four times 900, three at each end
+  assert shown["FB", "in"]["iqm"] == (109 + 110 + 113 + 116 + 119 + 900) / 6
+  assert shown["FB", "all"]["seeds"] == 2 and shown["FB", "all"]["iqm"] == 115.5
+  shown, text = scored(tmp_path, [(FB, 7, [[900] * 4] * 2)])
+  assert set(shown) == {("FB", "in")} and "IQM all" not in text
+
+
+def test_a_single_task_has_statistics_too(tmp_path):
+  shown(tmp_path, [(seed, 10, 3000, score) for seed, score in enumerate((20, 40, 30))])
+  flags = ["paper", "show", "d4rl", "--filter", "hopper d4rl-medium FB", "--results", tmp_path]
+  item, = [x for x in map(json.loads, run(*flags, "--json").stdout.splitlines()) if "iqm" in x]
+  assert item["task"] == "run" and item["iqm"] == pytest.approx(30)
+  assert row(run(*flags).stdout, "IQM run") == ["30"]
+
+
 def test_ledgers_of_several_versions_are_read_together(done, tmp_path):
   """A line of 0.1.0, one without a configuration, one of an unknown option and one of this version."""
   new = ledger(done)[0]
