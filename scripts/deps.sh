@@ -2,7 +2,7 @@
 # Install the missing dependencies of bfm without questions; a second run changes nothing.
 # make runs this script by itself.
 #   deps.sh          libraries (apt), .venv for the tests, MuJoCo and the models under .deps/
-#   deps.sh oracle   .venv-oracle: PyTorch, dm_control, gymnasium(-robotics), for comparisons
+#   deps.sh oracle   .venv-oracle: PyTorch, dm_control, gymnasium(-robotics), rliable, for comparisons
 #   deps.sh lint     clang-tidy and cppcheck; clang with its sanitizers and fuzzer
 #   deps.sh docs     .venv-docs: MkDocs, which builds the documentation site
 # Debian 12 and Ubuntu 24.04; apt needs root or sudo, the rest does not.
@@ -16,8 +16,9 @@ packages=(
 )
 
 test_wheels=(numpy h5py safetensors pytest pytest-xdist clang-format==18.1.8)
+# rliable's bootstrap, arch 7, does not work with pandas 3
 oracle_wheels=(mujoco==3.17.0 dm_control==1.0.50 gymnasium==1.4.0 gymnasium-robotics==1.4.2 h5py
-  safetensors pytest pytest-xdist)
+  safetensors pytest pytest-xdist rliable==1.2.0 arch==7.2.0 'pandas<3')
 docs_wheels=(mkdocs==1.6.1 mkdocs-material==9.8.1 mkdocstrings==1.0.8 mkdocstrings-python==2.0.11
   pymdown-extensions==12.3)
 # The distribution's PyTorch is CPU-only and has a tenth of the wheel's size. It needs OpenBLAS, because
