@@ -61,6 +61,11 @@ static void print_cell(const Ledger *ledger, const PaperCell *cell, const Ledger
   putchar('\n');
 }
 
+static void print_left_out(const Ledger *ledger, const char *domains) {
+  char text[LEFT_OUT_SIZE];
+  if (ledger_left_out(ledger, domains, text)) printf("\n%s\n", text);
+}
+
 static int list_cells(const Arguments *a, const Ledger *ledger) {
   PaperBlock block;
   int at = 0, more;
@@ -71,6 +76,7 @@ static int list_cells(const Arguments *a, const Ledger *ledger) {
     }
     paper_block_free(&block);
   }
+  if (!more) print_left_out(ledger, a->table->domains);
   return more ? BFM_NO_MEMORY : BFM_OK;
 }
 
@@ -91,6 +97,7 @@ static int list_tables(const Ledger *ledger) {
     if (more) return BFM_NO_MEMORY;
     printf("%-13s%5d%5d  %s\n", table->name, cells, run, table->help);
   }
+  print_left_out(ledger, NULL);
   return BFM_OK;
 }
 

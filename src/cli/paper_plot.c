@@ -96,6 +96,8 @@ static int draw(const PaperBoth *both, Panel *panels, const char *path) {
   int d4rl = !strncmp(table->data, "d4rl-", 5);
   TRY(plot_bars(bars, count, d4rl ? "normalized return" : "return", path));
   printf("%s.svg\n%s.png\n", path, path);
+  char left_out[LEFT_OUT_SIZE];
+  if (ledger_left_out(&both->ledger, table->domains, left_out)) puts(left_out);
   return BFM_OK;
 }
 

@@ -509,6 +509,8 @@ int paper_show(const PaperTable *table, const PaperSettings *settings, int json)
     paper_block_free(&block);
   }
   if (!status && !json) {
+    char left_out[LEFT_OUT_SIZE];
+    if (ledger_left_out(&s.both.ledger, table->domains, left_out)) printf("\n%s\n", left_out);
     print_legend(&s);
     print_summary(&s);
   }

@@ -78,6 +78,20 @@ static int parse_line(const cJSON *item, LedgerLine *line) {
   return 1;
 }
 
+#define OLD_ARM "jaco"
+
+static int is_left_out(const LedgerLine *line) {
+  return line->checksum == UNKNOWN_DATA && !strncmp(line->run, OLD_ARM " ", strlen(OLD_ARM " "));
+}
+
+int ledger_left_out(const Ledger *l, const char *domains, char out[LEFT_OUT_SIZE]) {
+  if (!l->left_out || (domains && !strstr(domains, OLD_ARM))) return 0;
+  snprintf(out, LEFT_OUT_SIZE,
+           "%d older %s of " OLD_ARM " %s left out: the arm then had a brick and other starts",
+           l->left_out, l->left_out > 1 ? "lines" : "line", l->left_out > 1 ? "are" : "is");
+  return 1;
+}
+
 static int append_line(Ledger *l, cJSON *item, const LedgerLine *line) {
   // the arrays double: they are full whenever the count is a power of two
   if (!(l->count & (l->count - 1))) {
@@ -156,10 +170,12 @@ int ledger_read(Ledger *l, const char *results) {
     LedgerLine line;
     cJSON *item = cJSON_Parse(text);
     int whole = text[n - 1] == '\n', good = item && parse_line(item, &line);
-    if (good) status = append_line(l, item, &line);
-    else if (whole && strspn(text, " \n") != (size_t)n)
+    int skip = good && is_left_out(&line);
+    l->left_out += skip;
+    if (good && !skip) status = append_line(l, item, &line);
+    else if (!good && whole && strspn(text, " \n") != (size_t)n)
       status = bfm_fail(BFM_BAD_FILE, "%s: line %d is not a result of bfm paper run", path, at);
-    if (!good || status) cJSON_Delete(item);
+    if (!good || skip || status) cJSON_Delete(item);
   }
   free(text);
   if (!status && ferror(file)) {

@@ -30,11 +30,13 @@ typedef struct {
 typedef struct {
   LedgerLine *lines;
   int count;
+  int left_out;    // lines of 0.1's jaco, which are not among the lines
   cJSON **parsed;  // [count], owns the texts that the lines point to …
   char **configs;  // [count], … but for their configurations
 } Ledger;
 
-// Read the ledger. A missing file is an empty ledger; a last line that was cut off is skipped.
+// Read the ledger. A missing file is an empty ledger; a last line that was cut off is skipped, and so
+// are lines of jaco without data: they are of version 0.1, whose arm was another environment.
 int ledger_read(Ledger *ledger, const char *results);
 void ledger_free(Ledger *ledger);
 
@@ -42,6 +44,11 @@ void ledger_free(Ledger *ledger);
 // configuration, precision and length of episodes, both with or both without sampling. Lines of
 // unknown data are the same if they have equally many transitions.
 int ledger_same_run(const LedgerLine *a, const LedgerLine *b);
+
+// Say how many lines of a table's domains (NULL: of all) were left out, and why; returns 0 if there are
+// none.
+#define LEFT_OUT_SIZE 128
+int ledger_left_out(const Ledger *ledger, const char *domains, char out[LEFT_OUT_SIZE]);
 
 // Append an array of lines in one write; the caller still owns it. NULL: only check that the ledger can
 // be written.

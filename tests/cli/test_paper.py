@@ -466,6 +466,37 @@ def test_ledgers_of_several_versions_are_read_together(done, tmp_path):
   assert run("paper", "show", "first", "--results", tmp_path).returncode == 0
 
 
+def test_older_results_of_jaco_are_left_out(tmp_path):
+  """The arm of 0.1.0 had a brick. Lines with data are of the present arm."""
+  tasks = [f"reach_{x}_{y}" for x in ("top", "bottom") for y in ("left", "right")]
+  tasks += [f"reach_random{i + 1}" for i in range(4)]
+  old = [{"run": f"jaco rnd algo={algo} d={d}", "more": "", "seed": seed, "steps": 60000, "es": es,
+          "episodes": 20, "returns": dict.fromkeys(tasks, 50), "config": {**CONFIG, "algo": algo}}
+         for algo in ("fb", "fb-aw") for d in (64, 128) for seed in range(3) for es in (0, 32)]
+  new = {**old[0], "steps": 1000, "es": 0, "returns": dict.fromkeys(tasks, 10),
+         "data": {"checksum": 7}, "precision": "f32"}
+  path = tmp_path / "ledger.jsonl"
+  why = "24 older lines of jaco are left out: the arm then had a brick and other starts\n"
+  shutil.copytree(ROOT / "results" / "paper", tmp_path / "paper")
+  for lines, count in ((old, 0), ([*old, new], 11)):
+    path.write_text("".join(json.dumps(x) + "\n" for x in lines))
+    shown = {table: run("paper", "show", table, "--results", tmp_path).stdout
+             for table in ("jaco-64", "jaco-128", "jaco-blocks", "rnd")}
+    assert [why in text for text in shown.values()] == [True, True, True, False]
+    items = [json.loads(x) for x in run("paper", "show", "jaco-64", "--json", "--results",
+                                        tmp_path).stdout.splitlines()]
+    ours = [x["ours"] for x in items if "ours" in x]
+    assert ours == [10] * count
+    listed = run("paper", "list", "--results", tmp_path).stdout
+    assert listed.endswith("\n\n" + why) and f"\njaco-64          5{count > 0:5d}  " in listed
+    assert run("paper", "list", "jaco-128", "--results", tmp_path).stdout.endswith(why)
+  path.write_text(json.dumps(old[0]) + "\n")
+  assert "1 older line of jaco is left out" in run("paper", "list", "--results", tmp_path).stdout
+  if shutil.which("gnuplot"):
+    process = run("paper", "plot", "jaco-64", "--results", tmp_path)
+    assert process.stdout.splitlines()[-1].startswith("1 older line of jaco is left out")
+
+
 @pytest.mark.skipif(not shutil.which("gnuplot"), reason="needs gnuplot")
 def test_bars_below_zero_are_drawn(tmp_path):
   for score, below in ((30, False), (-30, True)):
