@@ -8,6 +8,7 @@
 #include <string.h>
 #include <zlib.h>
 
+#include "envs/domain.h"
 #include "train/settings.h"
 
 // options that say where and how often a run is made
@@ -100,6 +101,43 @@ cJSON *configuration_json(const Configuration *c) {
   }
   free(text);
   return json;
+}
+
+int configuration_goal(cJSON *options, const char *name) {
+  const char *goal = cJSON_GetStringValue(cJSON_GetObjectItem(options, "goal"));
+  if (!goal || !goal[strspn(goal, "0123456789:,")]) return BFM_OK;
+  const Domain *domain;
+  char columns[OPTION_TEXT_SIZE];
+  TRY(domain_find(&domain, name));
+  TRY(domain_columns(domain, goal, columns, sizeof columns));
+  cJSON_ReplaceItemInObject(options, "goal", cJSON_CreateString(columns));
+  return BFM_OK;
+}
+
+static const cJSON *next_by_name(const cJSON *options, const char *name) {
+  const cJSON *item, *next = NULL;
+  cJSON_ArrayForEach(item, options) {
+    if (strcmp(item->string, name) <= 0) continue;
+    if (!next || strcmp(item->string, next->string) < 0) next = item;
+  }
+  return next;
+}
+
+void configuration_more(const cJSON *options, char *out, size_t size) {
+  *out = 0;
+  const cJSON *item = NULL;
+  while ((item = next_by_name(options, item ? item->string : ""))) {
+    if (is_left_out(item->string) || !cJSON_IsString(item)) continue;
+    Config config;
+    char value[OPTION_TEXT_SIZE];
+    snprintf(value, sizeof value, "%s", item->valuestring);
+    const Option *option = options_find(agent_options, item->string);
+    if (option && !options_set(agent_options, &config, item->string, value)) {
+      options_get(option, &config, value, sizeof value);
+    }
+    size_t at = strlen(out);
+    snprintf(out + at, size - at, "%s%s=%s", at ? " " : "", item->string, value);
+  }
 }
 
 void configuration_hash(const char *text, char out[HASH_SIZE]) {

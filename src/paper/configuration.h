@@ -31,6 +31,13 @@ int configuration_of_line(char **text, const cJSON *line);
 // the configuration as a JSON object, NULL if out of memory; the caller frees it
 cJSON *configuration_json(const Configuration *config);
 
+// Replace the names of parts of the domain's observation in the option `goal` by their columns.
+int configuration_goal(cJSON *options, const char *domain);
+
+// Write options beyond a table's as the ledger records them, without those that a configuration leaves
+// out. Equal options give equal texts, whatever their order and spelling of numbers.
+void configuration_more(const cJSON *options, char *out, size_t size);
+
 // a short name of a configuration, eight hexadecimal digits
 #define HASH_SIZE 9
 void configuration_hash(const char *text, char out[HASH_SIZE]);

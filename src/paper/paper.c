@@ -18,7 +18,6 @@
 #include "core/monitor.h"
 #include "data/hdf5.h"
 #include "data/writer.h"
-#include "envs/domain.h"
 #include "nets/device.h"
 #include "paper/claims.h"
 #include "paper/configuration.h"
@@ -145,44 +144,17 @@ typedef struct {
   char *config_text;     // configuration_text
 } Run;
 
-static const cJSON *next_by_name(const cJSON *options, const char *name) {
-  const cJSON *item, *next = NULL;
-  cJSON_ArrayForEach(item, options) {
-    if (strcmp(item->string, name) <= 0) continue;
-    if (!next || strcmp(item->string, next->string) < 0) next = item;
-  }
-  return next;
-}
-
-// whether an option that is given for all cells is one of a cell's agent
-static int cell_takes(const PaperCell *cell, const char *option) {
+// the options that are given for all cells, without those that a cell's agent does not have
+static cJSON *given_options(const PaperPlan *plan, const PaperCell *cell) {
   int offline = paper_cell_offline(cell);
-  if (offline < 0 || !options_find(agent_options, option)) return 1;
-  return options_find(explorer_options, option) && explorer_takes(offline, option);
-}
-
-// Write the options other than the table's as the ledger records them, without the device, the threads,
-// the seeds, and the precision, which has a field of its own. Equal options give equal texts, whatever their order and spelling of numbers.
-static void describe_more(const PaperCell *cell, const cJSON *options, char *out, size_t size) {
-  static const char *const left_out[] = {"device", "threads", "seed", "seeds", "precision"};
-  *out = 0;
-  const cJSON *item = NULL;
-  while ((item = next_by_name(options, item ? item->string : ""))) {
-    int skip = !cJSON_IsString(item) || !cell_takes(cell, item->string);
-    for (size_t i = 0; i < sizeof left_out / sizeof *left_out; i++) {
-      skip |= !strcmp(left_out[i], item->string);
-    }
-    if (skip) continue;
-    Config config;
-    char value[OPTION_TEXT_SIZE];
-    snprintf(value, sizeof value, "%s", item->valuestring);
-    const Option *option = options_find(agent_options, item->string);
-    if (option && !options_set(agent_options, &config, item->string, value)) {
-      options_get(option, &config, value, sizeof value);
-    }
-    size_t at = strlen(out);
-    snprintf(out + at, size - at, "%s%s=%s", at ? " " : "", item->string, value);
+  cJSON *options = cJSON_Parse(plan->options);
+  for (cJSON *item = options ? options->child : NULL, *next; item && offline >= 0; item = next) {
+    next = item->next;
+    if (options_find(explorer_options, item->string) && explorer_takes(offline, item->string))
+      continue;
+    cJSON_Delete(cJSON_DetachItemViaPointer(options, item));
   }
+  return options;
 }
 
 // the name of a run's folder, without spaces; a checksum tells configurations and data apart
@@ -202,11 +174,7 @@ static void name_folder(const Run *r, char *out, size_t size) {
 
 // the options that are given and the table's; NULL if out of memory
 static cJSON *options_of(const Run *r) {
-  cJSON *options = cJSON_Parse(r->plan->options);
-  for (cJSON *item = options ? options->child : NULL, *next; item; item = next) {
-    next = item->next;
-    if (!cell_takes(r->cell, item->string)) cJSON_Delete(cJSON_DetachItemViaPointer(options, item));
-  }
+  cJSON *options = given_options(r->plan, r->cell);
   if (!recipe_add(paper_options_of(r->cell), options)) return options;
   cJSON_Delete(options);
   return NULL;
@@ -215,15 +183,8 @@ static cJSON *options_of(const Run *r) {
 // the whole configuration, as training completes it from the options, the recipe and the preset
 static int find_config(Run *r) {
   cJSON *options = options_of(r);
-  const Domain *domain;
-  const char *goal = cJSON_GetStringValue(cJSON_GetObjectItem(options, "goal"));
-  char columns[OPTION_TEXT_SIZE];
-  int status = options ? domain_find(&domain, r->cell->domain)
+  int status = options ? configuration_goal(options, r->cell->domain)
                        : bfm_fail(BFM_NO_MEMORY, "out of memory for the options");
-  if (!status && goal && goal[strspn(goal, "0123456789:,")]) {
-    status = domain_columns(domain, goal, columns, sizeof columns);
-    cJSON_ReplaceItemInObject(options, "goal", cJSON_CreateString(columns));
-  }
   if (!status) status = recipe_apply("auto", recipe_kind(r->origin->collector), options);
   if (!status) status = configuration_complete(&r->config, options, r->steps);
   if (!status) status = configuration_text(&r->config_text, &r->config);
@@ -471,13 +432,13 @@ static int run_cell(const PaperPlan *plan, const PaperCell *cell, LastData *last
   const PaperTable *table = plan->table;
   Run r = {.plan = plan, .cell = cell, .steps = s->steps ? s->steps : paper_cell_steps(cell),
            .episodes = s->episodes ? s->episodes : table->episodes, .origin = &last->origin};
-  cJSON *more = cJSON_Parse(plan->options);
+  cJSON *more = given_options(plan, cell);
   if (s->eval_steps) {
     char steps[32];
     snprintf(steps, sizeof steps, "%" PRId64, s->eval_steps);
     cJSON_AddStringToObject(more, "eval-steps", steps);
   }
-  describe_more(cell, more, r.more, sizeof r.more);
+  configuration_more(more, r.more, sizeof r.more);
   cJSON_Delete(more);
   snprintf(r.data, sizeof r.data, "%s/%s-%s.h5", s->data, cell->domain, cell->data);
   TRY(ledger_append(s->results, NULL));
