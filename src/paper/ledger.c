@@ -48,7 +48,7 @@ static const char *precision_of(const cJSON *item) {
 // version 0.1 recorded the length of episodes among the options
 static int64_t eval_steps_of(const cJSON *item, const char *more) {
   const char *at = strstr(more, "eval-steps=");
-  return number_of(item, "eval_steps", at ? atoll(at + strlen("eval-steps=")) : 0);
+  return number_of(item, "eval_steps", at ? strtoll(at + strlen("eval-steps="), NULL, 10) : 0);
 }
 
 static int parse_line(const cJSON *item, LedgerLine *line) {
