@@ -95,9 +95,9 @@ static int is_line(const LedgerLine *line, const PaperCell *cell, int es) {
 
 // whether two methods' runs were made alike, apart from the method
 static int is_alike(const LedgerLine *a, const LedgerLine *b) {
-  return a->steps == b->steps && a->checksum == b->checksum && a->transitions == b->transitions &&
-         a->eval_steps == b->eval_steps && !strcmp(a->precision, b->precision) &&
-         !strcmp(a->more, b->more);
+  return a->checksum != UNKNOWN_DATA && a->checksum == b->checksum && a->steps == b->steps &&
+         a->transitions == b->transitions && a->eval_steps == b->eval_steps &&
+         !strcmp(a->precision, b->precision) && !strcmp(a->more, b->more);
 }
 
 const LedgerLine *claim_line(const Ledger *ledger, const LedgerLine *run, int64_t seed) {

@@ -102,6 +102,13 @@ def test_runs_that_were_made_differently_are_not_paired(field, value, tmp_path):
   assert find(rows, 1)["verdict"] == "not run" and find(rows, 1)["seeds"] == 0
 
 
+def test_runs_on_unknown_data_are_not_paired(tmp_path):
+  """They may be of different data."""
+  unknown = {"data": {}, "source": "log"}
+  rows = results(tmp_path, lines_of("FB-AW", [200] * 5, **unknown), lines_of("FB", [100] * 5, **unknown))
+  assert find(rows, 1)["verdict"] == "not run"
+
+
 def test_only_seeds_of_both_methods_are_paired_and_the_last_line_counts(tmp_path):
   rows = results(tmp_path, lines_of("FB-AW", [0, 0, 0]), lines_of("FB", [100] * 2),
                  lines_of("FB-AW", [200, 220, 240, 260]))
