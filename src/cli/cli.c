@@ -160,7 +160,7 @@ static error_t parse_line(int key, char *arg, struct argp_state *state) {
 }
 
 static int parse_and_run(const CommandLine *line, int argc, char **argv, void *input) {
-  struct argp_child children[4] = {{.argp = NULL}}, *child = children;
+  struct argp_child children[5] = {{.argp = NULL}}, *child = children;
   if (line->child) {
     *child++ = (struct argp_child){.argp = line->child, .header = line->child_heading};
   }

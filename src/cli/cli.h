@@ -71,7 +71,7 @@ typedef struct {
   const struct argp *child;  // NULL: none
   const char *child_heading;
   void *child_input;
-  Flags *flags[3];  // NULL after the last
+  Flags *flags[4];  // NULL after the last
   char *(*help_filter)(int key, const char *text, void *input);
   int (*run)(void *input);
 } CommandLine;

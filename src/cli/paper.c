@@ -1,5 +1,6 @@
-// bfm paper: list, run, show and plot the tables of the paper.
+// bfm paper: list, run, show and plot the tables of the paper; add runs to their ledger.
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,14 +11,18 @@
 #include "core/suggest.h"
 #include "cli/progress.h"
 #include "core/units.h"
+#include "paper/add.h"
 #include "paper/claims.h"
 #include "paper/compare.h"
 
 typedef struct {
   PaperSettings settings;
   Config config;
-  Flags flags, agent_flags;
+  PaperAddSettings add;
+  Flags flags, agent_flags, add_flags;
   const char *action, *table_name, *path;
+  const char **folders;  // to add
+  int folder_count;
   const PaperTable *table;  // NULL: no table was named
   int json, quiet;
 } Arguments;
@@ -33,15 +38,21 @@ static const struct argp_option own_options[] = {
 static error_t parse(int key, char *arg, struct argp_state *state) {
   Arguments *a = state->input;
   switch (key) {
+    case ARGP_KEY_INIT:
+      a->folders = calloc((size_t)state->argc, sizeof *a->folders);
+      return a->folders ? 0 : ENOMEM;
     case 'o': a->path = arg; return 0;
     case 'j': a->json = 1; return 0;
     case 'q': a->quiet = 1; return 0;
     case ARGP_KEY_ARG:
       if (!a->action) a->action = arg;
+      else if (!strcmp(a->action, "add")) a->folders[a->folder_count++] = arg;
       else if (!a->table_name) a->table_name = arg;
       else argp_error(state, "name one table, not %s and %s", a->table_name, arg);
       return 0;
-    case ARGP_KEY_NO_ARGS: argp_error(state, "name an action: list, run, show or plot"); return 0;
+    case ARGP_KEY_NO_ARGS:
+      argp_error(state, "name an action: list, run, show, plot or add");
+      return 0;
     default: return ARGP_ERR_UNKNOWN;
   }
 }
@@ -139,6 +150,24 @@ static int run(const Arguments *a) {
   return status;
 }
 
+// ---------------------------------- add ----------------------------------------------------------
+
+static int add(const Arguments *a) {
+  if (!a->folder_count) {
+    return bfm_fail(BFM_BAD_ARGUMENT, "name the folders of the runs: bfm paper add runs/walker");
+  }
+  char *options = cJSON_PrintUnformatted(a->agent_flags.given);
+  if (!options) return bfm_fail(BFM_NO_MEMORY, "out of memory for the options");
+  RunProgress progress = {.quiet = 1};
+  const PaperAddPlan plan = {.folders = a->folders, .count = a->folder_count, .settings = &a->add,
+                             .steps = a->settings.steps, .eval_steps = a->settings.eval_steps,
+                             .results = a->settings.results, .options = options,
+                             .report = print_progress, .context = &progress};
+  int status = paper_add(&plan);
+  free(options);
+  return status;
+}
+
 // ---------------------------------- show, plot ---------------------------------------------------
 
 static int has_claims(const PaperTable *table) { return !strcmp(table->name, CLAIMS_TABLE); }
@@ -159,11 +188,35 @@ static const struct {
   const char *name;
   int (*run)(const Arguments *a);
   int needs_table;
-} actions[] = {{"list", list, 0}, {"run", run, 1}, {"show", show, 1}, {"plot", plot, 1}};
+} actions[] = {{"list", list, 0},
+               {"run", run, 1},
+               {"show", show, 1},
+               {"plot", plot, 1},
+               {"add", add, 0}};
 #define ACTION_COUNT ((int)(sizeof actions / sizeof *actions))
 
-// options of every action; all others are for run
+// the tables' options that list, run, show and plot have, and those that add has; all others are for run
 static const char *const common[] = {"filter", "data", "runs", "results", NULL};
+static const char *const of_add[] = {"results", "steps", "eval-steps", NULL};
+// the agent's options that add lacks: they say where a run is made, and the log has its seeds
+static const char *const not_of_add[] = {"device", "threads", "seed", "seeds", NULL};
+
+static int is_in(const char *const *names, const char *name) {
+  while (*names && strcmp(*names, name)) names++;
+  return *names != NULL;
+}
+
+// the first option that add would ignore
+static const cJSON *ignored_by_add(const Arguments *a) {
+  const cJSON *flag;
+  cJSON_ArrayForEach(flag, a->flags.given) {
+    if (!is_in(of_add, flag->string)) return flag;
+  }
+  cJSON_ArrayForEach(flag, a->agent_flags.given) {
+    if (is_in(not_of_add, flag->string)) return flag;
+  }
+  return NULL;
+}
 
 // reject options that the action would ignore
 static int check_flags(const Arguments *a) {
@@ -174,13 +227,16 @@ static int check_flags(const Arguments *a) {
   if (a->path && strcmp(action, "plot")) {
     return bfm_fail(BFM_BAD_ARGUMENT, "-o %s is an option of plot, not of %s", a->path, action);
   }
-  if (!strcmp(action, "run")) return BFM_OK;
+  const cJSON *of_other = !strcmp(action, "add") ? ignored_by_add(a) : a->add_flags.given->child;
+  if (of_other) {
+    return bfm_fail(BFM_BAD_ARGUMENT, "--%s %s is not an option of %s: leave it out",
+                    of_other->string, of_other->valuestring, action);
+  }
+  if (!strcmp(action, "run") || !strcmp(action, "add")) return BFM_OK;
   const cJSON *given[] = {a->flags.given->child, a->agent_flags.given->child};
   for (int i = 0; i < 2; i++) {
     for (const cJSON *flag = given[i]; flag; flag = flag->next) {
-      int k = 0;
-      while (common[k] && strcmp(common[k], flag->string)) k++;
-      if (common[k]) continue;
+      if (is_in(common, flag->string)) continue;
       return bfm_fail(BFM_BAD_ARGUMENT,
                       "--%s %s is an option of run; %s uses the results in the ledger",
                       flag->string, flag->valuestring, action);
@@ -197,7 +253,7 @@ static int run_action(void *input) {
     suggest_try(&suggestion, actions[i++].name);
   if (i == ACTION_COUNT) {
     return bfm_fail(BFM_BAD_ARGUMENT, "there is no action \"%.64s\"%s", a->action,
-                    suggest_say(&suggestion, ": name list, run, show or plot"));
+                    suggest_say(&suggestion, ": name list, run, show, plot or add"));
   }
   if (a->table_name) TRY(paper_table_find(&a->table, a->table_name));
   if (!a->table && actions[i].needs_table) {
@@ -225,10 +281,15 @@ int cli_paper(int argc, char **argv) {
   Arguments a = {
       .flags = {.table = paper_options, .fields = &a.settings, .heading = "Tables"},
       .agent_flags = {.table = agent_rows(), .fields = &a.config,
-                      .heading = "Agent, for run (overrides the options of the table)"},
+                      .heading =
+                          "Agent, for run (overrides the options of the table) and for add (if "
+                          "the run has no state.safetensors)"},
+      .add_flags = {.table = paper_add_options, .fields = &a.add,
+                    .heading = "What a folder does not say about its run, for add"},
   };
   const CommandLine line = {
-      .options = own_options, .parse = parse, .arguments = "list|run|show|plot [TABLE]",
+      .options = own_options, .parse = parse,
+      .arguments = "list|run|show|plot [TABLE]\nadd FOLDER...",
       .help =
           "Reproduce the tables of the paper. A table has one cell per method, domain and "
           "dataset; a cell is a training run with several seeds.\n"
@@ -237,7 +298,9 @@ int cli_paper(int argc, char **argv) {
           "        append the returns to results/ledger.jsonl. Finished cells are\n"
           "        skipped; an interrupted cell resumes where it stopped.\n"
           "  show  print our numbers beside the paper's\n"
-          "  plot  draw the same numbers as bars (needs gnuplot)\v"
+          "  plot  draw the same numbers as bars (needs gnuplot)\n"
+          "  add   append the last complete evaluation of runs of bfm train (or that of\n"
+          "        --steps) to the ledger, from the logs in their folders\v"
           "Examples:\n"
           "  bfm paper list\n"
           "  bfm paper list mood --filter walker\n"
@@ -246,10 +309,15 @@ int cli_paper(int argc, char **argv) {
           "A short run of every step, which takes two minutes on a CPU:\n"
           "  bfm paper run first --preset small --batch 128 --steps 500 --seeds 1 \\\n"
           "    --episodes 2 --data-steps 100k --results results/first\n"
+          "Add a run of bfm train, and one of which only the logs are left:\n"
+          "  bfm paper add runs/walker --kind mood\n"
+          "  bfm paper add logs/walker --domain walker --kind mood --algo fb-aw\n"
           "A real cell, which needs a GPU:\n"
           "  bfm paper run mood --filter \"walker FB-AW\" --steps 300k --seeds 3\n",
-      .flags = {&a.flags, &a.agent_flags},
+      .flags = {&a.flags, &a.agent_flags, &a.add_flags},
       .run = run_action,
   };
-  return cli_run(&line, argc, argv, &a);
+  int status = cli_run(&line, argc, argv, &a);
+  free(a.folders);
+  return status;
 }

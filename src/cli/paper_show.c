@@ -37,6 +37,8 @@ typedef struct {
   int count;
 } Marks;
 
+#define FROM_LOG "from the log of a bfm train run"
+
 static char letter(int i) { return (char)(i < 26 ? 'a' + i : 'A' + i - 26); }
 
 // differs: how the run differs from those that it stands beside
@@ -56,6 +58,7 @@ static char mark(Marks *marks, const PaperTable *table, const PaperOurs *ours,
     at += snprintf(text + at, sizeof text - at, ", %d of %d episodes", (int)ours->episodes,
                    (int)table->episodes);
   }
+  if (ours->from_log) at += snprintf(text + at, sizeof text - at, ", " FROM_LOG);
   if (*ours->more) at += snprintf(text + at, sizeof text - at, ", %s", ours->more);
   if (*differs) snprintf(text + at, sizeof text - at, "%s%s", at ? "; " : ", ", differs);
   if (!*text) return ' ';
@@ -263,7 +266,7 @@ static void print_json(const Column *column, const char *task, const PaperNumber
     if (column->run->checksum != UNKNOWN_DATA) {
       cJSON_AddNumberToObject(item, "checksum", (double)column->run->checksum);
     }
-    if (*column->run->from) cJSON_AddStringToObject(item, "from", column->run->from);
+    if (ours->from_log) cJSON_AddStringToObject(item, "source", "log");
     cJSON_AddBoolToObject(item, "comparable", !*column->differs);
     cJSON_AddStringToObject(item, "differs", column->differs);
     add_statistics(item, column, task);

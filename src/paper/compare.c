@@ -307,7 +307,9 @@ void paper_block_difference(const PaperBlock *block, int method, char *out, size
   const LedgerLine *line = block->lines[method];
   *out = 0;
   if (!line) return;
-  if (line->checksum == UNKNOWN_DATA) add(out, size, "older line: dataset unknown");
+  if (line->checksum == UNKNOWN_DATA) {
+    add(out, size, "%sdataset unknown", *line->source ? "" : "older line: ");
+  }
   if (block->reference < 0 || method == block->reference) return;
   const LedgerLine *other = block->lines[block->reference];
   if (line->checksum != UNKNOWN_DATA && other->checksum != line->checksum) {

@@ -74,7 +74,8 @@ static int parse_line(const cJSON *item, LedgerLine *line) {
   line->checksum = number_of(cJSON_GetObjectItem(item, "data"), "checksum", UNKNOWN_DATA);
   line->eval_steps = eval_steps_of(item, line->more);
   line->precision = precision_of(item);
-  line->from = text_of(item, "from");
+  line->source = text_of(item, "source");
+  line->folder = line->checksum == UNKNOWN_DATA ? text_of(item, "folder") : "";
   return 1;
 }
 
@@ -124,6 +125,7 @@ static int by_run(const LedgerLine *a, const LedgerLine *b) {
   if (!order) order = by_number(a->checksum, b->checksum);
   if (!order) order = by_number(a->transitions, b->transitions);
   if (!order) order = by_number(a->eval_steps, b->eval_steps);
+  if (!order) order = strcmp(a->folder, b->folder);
   if (!order) order = strcmp(a->run, b->run);
   if (!order) order = strcmp(a->config, b->config);
   if (!order) order = strcmp(a->precision, b->precision);
@@ -205,8 +207,8 @@ const LedgerLine *ledger_find(const Ledger *l, const LedgerLine *key, int64_t se
     const LedgerLine *line = &l->lines[i];
     if (line->seed == seed && line->episodes >= episodes && line->steps == key->steps &&
         line->checksum == key->checksum && line->eval_steps == key->eval_steps &&
-        !strcmp(line->run, key->run) && !strcmp(line->config, key->config) &&
-        (any || !strcmp(line->precision, key->precision))) {
+        (!*line->source || (line->es > 0) == (key->es > 0)) && !strcmp(line->run, key->run) &&
+        !strcmp(line->config, key->config) && (any || !strcmp(line->precision, key->precision))) {
       return line;
     }
   }

@@ -19,7 +19,8 @@ typedef struct {
   int64_t checksum;           // of the dataset; UNKNOWN_DATA: an older line
   const char *config;         // configuration_text; empty: the line has none
   const char *precision;      // f32, tf32, bf16; empty: the line does not say
-  const char *from;           // "log": entered from the logs of a run by bfm paper add; else empty
+  const char *source;         // "log": entered by bfm paper add; empty: written by bfm paper run
+  const char *folder;         // of a log, where its data is unknown; else empty
   const cJSON *returns;       // mean return of each task, by name
   const cJSON *curve, *bias;  // of evidence.h; NULL: the line has none
   int seeds;                  // different seeds with this key, es on or off
@@ -42,7 +43,7 @@ void ledger_free(Ledger *ledger);
 
 // Whether two lines are of the same run, apart from the seed: the same cell, data, steps,
 // configuration, precision and length of episodes, both with or both without sampling. Lines of
-// unknown data are the same if they have equally many transitions.
+// unknown data are the same if they have equally many transitions, and logs if they are of one folder.
 int ledger_same_run(const LedgerLine *a, const LedgerLine *b);
 
 // Say how many lines of a table's domains (NULL: of all) were left out, and why; returns 0 if there are
@@ -55,7 +56,8 @@ int ledger_left_out(const Ledger *ledger, const char *domains, char out[LEFT_OUT
 int ledger_append(const char *results, const cJSON *lines);
 
 // Return the line of a seed of the run `key` (its cell, data, steps, configuration, precision and
-// eval_steps) with at least so many episodes, or NULL. Precision "auto" is any.
+// eval_steps) with at least so many episodes, or NULL. Precision "auto" is any. A line that is from a
+// log counts only with sampling on or off as in `key`, because its run may lack the other.
 const LedgerLine *ledger_find(const Ledger *ledger, const LedgerLine *key, int64_t seed,
                               int64_t episodes);
 

@@ -40,13 +40,28 @@ static void describe(Origin *origin, const char *path) {
   hdf5_use(path, read_attributes, line);  // files in other formats have no attributes
 }
 
+// path: of the data, which must live as long as the training
+static int read_data(Training *training, const char *const *path, const char *env, int64_t stride) {
+  *training = (Training){.plan = {.data = path, .data_count = 1}};
+  TRY(options_default(train_options, &training->settings));
+  training->settings.prompt_states = 0;  // the transitions are enough
+  training->settings.stride = stride;
+  snprintf(training->settings.env, sizeof training->settings.env, "%s", env);
+  return training_read_data(training, NULL);
+}
+
+int origin_checksum(int64_t *checksum, const char *path, const char *env, int64_t stride) {
+  Training training;
+  int status = read_data(&training, &path, env, stride);
+  if (!status) *checksum = training_checksum(&training.data);
+  dataset_free(&training.data);
+  return status;
+}
+
 int origin_read(Origin *origin, const char *path, const char *env) {
   *origin = (Origin){.line = NULL};
-  Training training = {.plan = {.data = &path, .data_count = 1}};
-  TRY(options_default(train_options, &training.settings));
-  training.settings.prompt_states = 0;  // the transitions are enough
-  snprintf(training.settings.env, sizeof training.settings.env, "%s", env);
-  int status = training_read_data(&training, NULL);
+  Training training;
+  int status = read_data(&training, &path, env, 1);
   if (!status) {
     origin->checksum = training_checksum(&training.data);
     origin->transitions = training.data.count;

@@ -19,4 +19,7 @@ typedef struct {
 int origin_read(Origin *origin, const char *path, const char *env);
 void origin_free(Origin *origin);
 
+// the checksum that training with a stride records in run.json
+int origin_checksum(int64_t *checksum, const char *path, const char *env, int64_t stride);
+
 #endif

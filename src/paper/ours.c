@@ -49,6 +49,7 @@ int paper_ours(const Ledger *ledger, const PaperCell *cell, const LedgerLine *ru
     values[k] = paper_line_value(lines[k], cell, task);
     ours->mean += values[k] / seeds;
     if (lines[k]->episodes < ours->episodes) ours->episodes = lines[k]->episodes;
+    ours->from_log |= *lines[k]->source != 0;
   }
   for (int k = 0; k < seeds; k++) {
     ours->std += (values[k] - ours->mean) * (values[k] - ours->mean);

@@ -381,7 +381,7 @@ static int find_missing(Run *r, int64_t seeds) {
   const char *precision = cJSON_GetStringValue(cJSON_GetObjectItem(given, "precision"));
   LedgerLine key = {.run = r->cell->run, .steps = r->steps, .eval_steps = s->eval_steps,
                     .checksum = r->origin->checksum, .config = r->config_text,
-                    .precision = precision ? precision : "auto"};
+                    .es = r->cell->method->es, .precision = precision ? precision : "auto"};
   Ledger ledger;
   int status = ledger_read(&ledger, s->results);
   while (!status && r->first < seeds && ledger_find(&ledger, &key, r->first, r->episodes)) {

@@ -106,6 +106,7 @@ typedef struct {
   int seeds;
   int64_t steps, episodes;
   const char *more;  // options other than the table's
+  int from_log;      // whether a seed was entered by bfm paper add
 } PaperOurs;
 
 // Get our number for a task or group of tasks ("in", "new", "all"), over the seeds of a cell's run

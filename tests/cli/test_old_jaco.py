@@ -61,6 +61,17 @@ def test_a_run_is_not_resumed(folder, tmp_path):
   is_refused(data, "train", "--resume", "--steps", 4, "-o", tmp_path / "run")
 
 
+def test_runs_are_not_added_to_the_ledger(folder, tmp_path):
+  (tmp_path / "run.json").write_text((folder / "old" / "run.json").read_text())
+  state = tmp_path / "state.safetensors"
+  state.write_bytes((folder / "old" / "state.safetensors").read_bytes())
+  add = ["paper", "add", tmp_path, "--kind", "rnd", "--results", tmp_path]
+  is_refused(age(state), *add)
+  state.unlink()
+  is_refused(folder / "unnamed.h5", *add, "--domain", "jaco")
+  assert not (tmp_path / "ledger.jsonl").exists()
+
+
 def test_models(folder, tmp_path):
   model = folder / "old" / "model.safetensors"
   is_refused(model, "eval", model, "--tasks", "all")

@@ -448,7 +448,8 @@ def test_a_single_task_has_statistics_too(tmp_path):
 
 
 def test_ledgers_of_several_versions_are_read_together(done, tmp_path):
-  """A line of 0.1.0, one without a configuration, one of an unknown option and one of this version."""
+  """A line of 0.1.0, one without a configuration, one of an unknown option, one of this version, and
+  one of bfm paper add whose data nobody knows."""
   new = ledger(done)[0]
   old = {k: v for k, v in new.items() if k not in ("data", "precision", "eval_steps", "config_hash")}
   old["config"] = {**new["config"], "device": "auto", "seed": 0, "seeds": 2, "threads": 0,
@@ -456,14 +457,52 @@ def test_ledgers_of_several_versions_are_read_together(done, tmp_path):
   bare = {k: v for k, v in old.items() if k != "config"}
   later = {**new, "config": {**new["config"], "future-option": 3}}
   broken = {**new, "config": {**new["config"], "algo": "of-the-future"}}
-  for line, unknown in ((old, True), (bare, True), (later, False), (broken, False), (new, False)):
+  added = {k: v for k, v in {**new, "source": "log", "folder": "logs/run"}.items() if k != "data"}
+  older = "older line: dataset unknown"
+  for line, differs in ((old, older), (bare, older), (later, ""), (broken, ""), (new, ""),
+                        (added, "dataset unknown")):
     (tmp_path / "ledger.jsonl").write_text(json.dumps(line) + "\n")
     item, *_ = map(json.loads, run("paper", "show", "first", "--json", "--results",
                                    tmp_path).stdout.splitlines())
-    assert item["seeds"] == 1 and ("older line" in item["differs"]) == unknown
-  (tmp_path / "ledger.jsonl").write_text(
-      "".join(json.dumps(x) + "\n" for x in (old, bare, later, broken, new)))
-  assert run("paper", "show", "first", "--results", tmp_path).returncode == 0
+    assert item["seeds"] == 1 and item["differs"] == differs
+    assert item.get("source") == ("log" if line is added else None)
+
+
+def test_a_ledger_of_several_versions_shows_each_line_as_what_it_is(tmp_path):
+  """The reference is of this version; beside it stand a line of 0.1.0, an added run whose data is known,
+  and one whose data is not."""
+  cells = {"FB": "algo=fb", "FB-AW": "algo=fb-aw", "FB-AWARE (4)": "algo=fb-aware blocks=4",
+           "FB-AWARE (8)": "algo=fb-aware blocks=8"}
+  lines = []
+  for method, options in cells.items():
+    named = dict(x.split("=") for x in options.split())
+    config = {**CONFIG, **named, "blocks": int(named.get("blocks", 1)),
+              "z-groups": 1 if "blocks" in named else 1024}
+    lines += [{"run": f"walker mood {options} d=64", "more": "", "seed": seed, "steps": 1000,
+               "es": 0 if method == "FB" else 32, "episodes": 10, "config": config,
+               "precision": "f32", "data": {"checksum": 7}, "returns": {"stand": 100 + seed}}
+              for seed in range(2)]
+  for line in lines[2:4]:
+    del line["data"]  # 0.1.0
+  for line in lines[4:6]:
+    line["source"] = "log"
+  for line in lines[6:]:
+    line |= {"source": "log", "folder": "logs/run"}
+    del line["data"]
+  (tmp_path / "ledger.jsonl").write_text("".join(json.dumps(x) + "\n" for x in lines))
+  shutil.copytree(ROOT / "results" / "paper", tmp_path / "paper")
+  flags = ["paper", "show", "mood", "--filter", "walker", "--results", tmp_path]
+  items = [x for x in map(json.loads, run(*flags, "--json").stdout.splitlines()) if "ours" in x]
+  assert {x["method"]: (x["comparable"], x["differs"], x.get("source")) for x in items} == {
+      "FB": (True, "", None), "FB-AW": (False, "older line: dataset unknown", None),
+      "FB-AWARE (4)": (True, "", "log"), "FB-AWARE (8)": (False, "dataset unknown", "log")}
+  text = run(*flags).stdout
+  marks = dict(line.split(maxsplit=1) for line in text.splitlines() if line[1:9] == " " * 8
+               and line[0].isalpha())
+  made = "1000 of 1M steps, 2 of 5 seeds, 10 of 100 episodes"
+  log = "from the log of a bfm train run"
+  assert list(marks.values()) == [made, f"{made}; older line: dataset unknown", f"{made}, {log}",
+                                  f"{made}, {log}; dataset unknown"]
 
 
 def test_older_results_of_jaco_are_left_out(tmp_path):
@@ -495,6 +534,14 @@ def test_older_results_of_jaco_are_left_out(tmp_path):
   if shutil.which("gnuplot"):
     process = run("paper", "plot", "jaco-64", "--results", tmp_path)
     assert process.stdout.splitlines()[-1].startswith("1 older line of jaco is left out")
+
+
+def test_a_run_of_jaco_without_its_data_is_not_added(tmp_path):
+  (tmp_path / "eval.jsonl").write_text(
+      '{"step":1,"seed":0,"task":"reach_top_left","es":0,"mean":1,"std":1,"episodes":1}\n')
+  error = refused("paper", "add", tmp_path, "--domain", "jaco", "--kind", "rnd", "--algo", "fb",
+                  "--results", tmp_path)
+  assert "may be of the earlier jaco, which had a brick before version 0.2" in error
 
 
 @pytest.mark.skipif(not shutil.which("gnuplot"), reason="needs gnuplot")
