@@ -5,8 +5,6 @@
 
 #include "paper/paper.h"
 
-#define MAX_SEEDS 64
-
 // a task's return, or the mean over a group of tasks; NaN if the line lacks one of them
 double paper_line_value(const LedgerLine *line, const PaperCell *cell, const char *name) {
   const cJSON *item = cJSON_GetObjectItemCaseSensitive(line->returns, name);
@@ -23,34 +21,38 @@ double paper_line_value(const LedgerLine *line, const PaperCell *cell, const cha
   return count ? sum / count : NAN;
 }
 
-int paper_ours(const Ledger *ledger, const PaperCell *cell, const LedgerLine *run, const char *task,
-               PaperOurs *ours) {
-  if (!run) return 0;
-  *ours = (PaperOurs){.steps = run->steps, .episodes = INT64_MAX, .more = run->more};
-  int64_t seeds[MAX_SEEDS], episodes[MAX_SEEDS];
-  double values[MAX_SEEDS];
-  for (int i = 0; i < ledger->count; i++) {
+int paper_seeds(const Ledger *ledger, const PaperCell *cell, const LedgerLine *run,
+                const char *task, const LedgerLine *lines[PAPER_MAX_SEEDS]) {
+  int count = 0;
+  for (int i = 0; run && i < ledger->count; i++) {
     const LedgerLine *line = &ledger->lines[i];
-    if (!ledger_same_run(line, run)) continue;
-    double value = paper_line_value(line, cell, task);
-    if (isnan(value)) continue;
+    if (!ledger_same_run(line, run) || isnan(paper_line_value(line, cell, task))) continue;
     // if a seed was run again, the last line counts
     int k = 0;
-    while (k < ours->seeds && seeds[k] != line->seed) k++;
-    if (k == MAX_SEEDS) continue;
-    if (k == ours->seeds) ours->seeds++;
-    seeds[k] = line->seed;
-    values[k] = value;
-    episodes[k] = line->episodes;
+    while (k < count && lines[k]->seed != line->seed) k++;
+    if (k == PAPER_MAX_SEEDS) continue;
+    if (k == count) count++;
+    lines[k] = line;
   }
-  if (!ours->seeds) return 0;
-  for (int k = 0; k < ours->seeds; k++) {
-    ours->mean += values[k] / ours->seeds;
-    if (episodes[k] < ours->episodes) ours->episodes = episodes[k];
+  return count;
+}
+
+int paper_ours(const Ledger *ledger, const PaperCell *cell, const LedgerLine *run, const char *task,
+               PaperOurs *ours) {
+  const LedgerLine *lines[PAPER_MAX_SEEDS];
+  int seeds = paper_seeds(ledger, cell, run, task, lines);
+  if (!seeds) return 0;
+  *ours =
+      (PaperOurs){.seeds = seeds, .steps = run->steps, .episodes = INT64_MAX, .more = run->more};
+  double values[PAPER_MAX_SEEDS];
+  for (int k = 0; k < seeds; k++) {
+    values[k] = paper_line_value(lines[k], cell, task);
+    ours->mean += values[k] / seeds;
+    if (lines[k]->episodes < ours->episodes) ours->episodes = lines[k]->episodes;
   }
-  for (int k = 0; k < ours->seeds; k++) {
+  for (int k = 0; k < seeds; k++) {
     ours->std += (values[k] - ours->mean) * (values[k] - ours->mean);
   }
-  ours->std = ours->seeds > 1 ? sqrt(ours->std / (ours->seeds - 1)) : NAN;
+  ours->std = seeds > 1 ? sqrt(ours->std / (seeds - 1)) : NAN;
   return 1;
 }

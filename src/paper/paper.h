@@ -94,6 +94,13 @@ double paper_score(const PaperCell *cell, const char *task, double value);
 // The return of a line for a task, or the mean over a group of tasks; NaN if the line lacks one of them.
 double paper_line_value(const LedgerLine *line, const PaperCell *cell, const char *task);
 
+#define PAPER_MAX_SEEDS 64
+
+// Get the line of each seed of a cell's run that has a task or all tasks of a group; if a seed was run
+// again, its last one. Returns their number; `run` NULL: there is no run.
+int paper_seeds(const Ledger *ledger, const PaperCell *cell, const LedgerLine *run,
+                const char *task, const LedgerLine *lines[PAPER_MAX_SEEDS]);
+
 typedef struct {
   double mean, std;  // over seeds; std is the sample standard deviation, NaN for a single seed
   int seeds;
