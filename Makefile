@@ -170,6 +170,7 @@ $(BUILD)/tests/unit/%: tests/unit/%.c $(BUILD)/objects.a
 
 $(BUILD)/tests/unit/test_cuda: $(CUDA_TESTS)
 $(BUILD)/tests/unit/test_progress: $(BUILD)/src/cli/progress.o
+$(BUILD)/tests/unit/test_statistics: $(BUILD)/src/paper/statistics.o
 
 $(BUILD)/tests/fuzz/%: tests/fuzz/%.c $(BUILD)/objects.a
 	@mkdir -p $(@D)
