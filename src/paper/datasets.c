@@ -20,7 +20,7 @@ static const struct {
 } kinds[] = {
     {"mood-small", "with=mood hidden=256 batch=256 envs=16" AGAIN, "", 500000},
     {"rnd-small", "with=rnd hidden=256 batch=256 rnd-dim=128 envs=16 updates=0.5" AGAIN, "",
-     500000},
+     250000},
     {"random-hold20", "with=random hold=20 envs=100 whole-episodes=on", "stride=20", 400000},
 };
 #define KIND_COUNT ((int)(sizeof kinds / sizeof *kinds))
