@@ -28,6 +28,8 @@ static const Claim claims[] = {
     {1, NEEDED, 0, MOOD, "FB-AW", "FB", 1, 1, "all", 0},
     {1, NEEDED, 0, MOOD, "FB-AW", "FB", 0, 0, "in", 0},
     {1, NEEDED, 0, MOOD, "FB-AW", "FB", 0, 0, "all", 0},
+    {1, NEEDED, 0, MOOD, "FB-AW", "FB, plain", 1, 0, "in", 0},
+    {1, NEEDED, 0, MOOD, "FB-AW", "FB, plain", 1, 0, "all", 0},
 
     {2, PRECISE, 1, GOALS, "FB-AWARE (8)", ONE_Z, 1, 1, "all", 0},
     {2, PRECISE, 0, GOALS, "FB-AWARE (8)", "FB-AW", 1, 1, "all", 0},
@@ -38,6 +40,8 @@ static const Claim claims[] = {
     {3, PREFERS, 0, RND, "FB", "FB-AW", 1, 1, "all", 0},
     {3, PREFERS, 0, RND, "FB", "FB-AW", 0, 0, "in", 0},
     {3, PREFERS, 0, RND, "FB", "FB-AW", 0, 0, "all", 0},
+    {3, PREFERS, 0, RND, "FB, plain", "FB-AW", 0, 1, "in", 0},
+    {3, PREFERS, 0, RND, "FB, plain", "FB-AW", 0, 1, "all", 0},
 
     {4, IWIS, 1, MOOD, "FB-AW, IWIS, clip off", "FB-AW, WIS, clip off", 1, 1, "in", 0},
     {4, IWIS, 0, MOOD, "FB-AW, IWIS, clip off", "FB-AW, WIS, clip off", 1, 1, "all", 0},

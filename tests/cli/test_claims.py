@@ -207,11 +207,11 @@ def test_the_bias_is_measured_where_a_claim_needs_it(tmp_path):
   data = tmp_path / "data" / "walker-mood-small.h5"
   assert run("collect", "walker", "--steps", 500, "-o", data).returncode == 0
   lines = paper(tmp_path, "--filter", "walker mood-small FB", "--data-steps", 500)
-  assert len(lines) == 4
-  (folder,) = (tmp_path / "runs").iterdir()
+  assert len(lines) == 8 and {line["run"] == RUNS["FB"] for line in lines} == {True, False}
+  (folder,) = (tmp_path / "runs").glob("*-ortho-100-*")
   for line in lines:
-    assert ("bias" in line) == (line["es"] == 0)
-    if line["es"]:
+    assert ("bias" in line) == (line["es"] == 0 and line["run"] == RUNS["FB"])
+    if "bias" not in line:
       continue
     told = run("bias", folder / f"model.{line['seed']}.safetensors", "--tasks", "in", "--episodes", 2,
                "--steps", 5, "--json", *HERE)
