@@ -60,6 +60,22 @@ const char *paper_data_training(const char *kind) {
   return i < KIND_COUNT ? kinds[i].train : "";
 }
 
+void paper_data_original(const char *domain, const char *kind, char *out, size_t size) {
+  static const char *const kitchen[][2] = {
+      {"d4rl-partial", "kitchen_microwave_kettle_light_slider-v0.hdf5"},
+      {"d4rl-mixed", "kitchen_microwave_kettle_bottomburner_light-v0.hdf5"},
+  };
+  char name[32];
+  *out = 0;
+  for (int i = 0; i < 2; i++) {
+    if (!strcmp(kind, kitchen[i][0])) snprintf(out, size, "%s", kitchen[i][1]);
+  }
+  if (*out || strncmp(kind, "d4rl-", 5)) return;
+  snprintf(name, sizeof name, "%s", kind + 5);
+  for (char *c = name; (c = strchr(c, '-'));) *c = '_';
+  snprintf(out, size, "%s_%s-v2.hdf5", domain, name);
+}
+
 void paper_data_command(const char *domain, const char *kind, char *out, size_t size) {
   char text[256], steps[32];
   collector_options(kind, text, sizeof text);

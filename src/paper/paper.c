@@ -38,7 +38,8 @@ const Option paper_options[] = {
     {"filter", OPTION_TEXT, AT(filter), "", 0, 0, NULL,
      "only cells whose domain, data and method contain these words: \"walker FB-AW\""},
     {"data", OPTION_TEXT, AT(data), "data", 0, 0, NULL,
-     "folder of datasets, DOMAIN-KIND.h5; missing ones are collected"},
+     "folder of datasets, DOMAIN-KIND.h5 or named as D4RL publishes them; missing ones are "
+     "collected"},
     {"data-steps", OPTION_INT, AT(data_steps), "0", 0, 1e12, NULL,
      "transitions to collect, 0: 5M, or as many as the kind of data has; an interrupted collection "
      "resumes if it has fewer"},
@@ -104,14 +105,29 @@ static int64_t data_steps(const PaperPlan *plan, const PaperCell *cell) {
   return plan->settings.data_steps ? plan->settings.data_steps : paper_data_steps(cell->data);
 }
 
+// DATA/DOMAIN-KIND.h5, or the file as D4RL publishes it if only that is there
+static void find_path(const PaperPlan *plan, const PaperCell *cell, char *path, size_t size) {
+  char name[NAME_MAX];
+  const char *folder = plan->settings.data;
+  snprintf(path, size, "%s/%s-%s.h5", folder, cell->domain, cell->data);
+  paper_data_original(cell->domain, cell->data, name, sizeof name);
+  if (!access(path, F_OK) || !*name) return;
+  snprintf(path, size, "%s/%s", folder, name);
+  if (access(path, F_OK)) snprintf(path, size, "%s/%s-%s.h5", folder, cell->domain, cell->data);
+}
+
 // collect the data unless it is there; if another process begins to collect it first, use that data
 static int make_data(const PaperPlan *plan, const PaperCell *cell, const char *path) {
+  char original[NAME_MAX];
+  paper_data_original(cell->domain, cell->data, original, sizeof original);
   TRY(wait_for_data(plan, path));
   int exists = !access(path, F_OK);
   if (exists && !is_interrupted(path, data_steps(plan, cell))) return BFM_OK;
   if (!exists && !strcmp(cell->domain, "kitchen")) {
-    return bfm_fail(BFM_IO, "%s is missing and cannot be collected: put D4RL's kitchen-%s-v0 there",
-                    path, cell->data + strlen("d4rl-"));
+    return bfm_fail(BFM_IO,
+                    "%s is missing and cannot be collected: put D4RL's kitchen-%s-v0 there, or as "
+                    "%s into the same folder",
+                    path, cell->data + strlen("d4rl-"), original);
   }
   Folder folder;
   TRY(folder_name(&folder, plan->settings.data));
@@ -123,7 +139,8 @@ static int make_data(const PaperPlan *plan, const PaperCell *cell, const char *p
   bfm_collection run = {.size = sizeof run, .env = exists ? NULL : cell->domain, .output = path,
                         .options = exists ? NULL : given, .resume = exists,
                         .progress = plan->progress, .context = plan->context};
-  report(plan, "collect %s", path);
+  if (exists || !*original) report(plan, "collect %s", path);
+  else report(plan, "collect %s, because neither it nor D4RL's %s is there", path, original);
   int status = bfm_collect(&run);
   free(given);
   if (status == BFM_IO && !exists && !access(path, F_OK)) return make_data(plan, cell, path);
@@ -440,7 +457,7 @@ static int run_cell(const PaperPlan *plan, const PaperCell *cell, LastData *last
   }
   configuration_more(more, r.more, sizeof r.more);
   cJSON_Delete(more);
-  snprintf(r.data, sizeof r.data, "%s/%s-%s.h5", s->data, cell->domain, cell->data);
+  find_path(plan, cell, r.data, sizeof r.data);
   TRY(ledger_append(s->results, NULL));
   TRY(find_data(&r, last));
   int status = find_config(&r);

@@ -114,6 +114,10 @@ static const PaperMethod methods[] = {
     {"d4rl", "FB", FB, 0},
     {"d4rl", "FB-AW", FB_AW, 1},
     {"d4rl", "FB-AWARE", FB_AWARE(8), 1},
+    {"d4rl", "BC", "algo=bc", 0},
+    {"d4rl", "TD3+BC", "algo=td3bc", 0},
+    {"d4rl", "IQL", "algo=iql", 0},
+    {"d4rl", "XQL", "algo=xql", 0},
 
     {"kitchen", "FB", FB, 0},
     {"kitchen", "FB-AW", FB_AW, 1},

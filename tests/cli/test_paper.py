@@ -9,8 +9,10 @@ import subprocess
 import time
 from pathlib import Path
 
+import h5py
+import numpy as np
 import pytest
-from conftest import BFM, HERE, ROOT, refused, run
+from conftest import BFM, HERE, ROOT, refused, run, write_dataset
 
 # options that are not given, such as --blocks, are the table's
 TINY = [*HERE, "--d", "8", "--batch", "16", "--hidden", "16", "--feat", "8", "--b-hidden", "16",
@@ -586,11 +588,65 @@ def test_methods_without_numbers_are_not_shown(tmp_path):
   assert run("paper", "show", "first", "--json", "--results", tmp_path).stdout == ""
 
 
+def published(folder, name, obs, act):
+  """A file as D4RL publishes it: with the collector's policy beside the transitions, and no domain."""
+  folder.mkdir(exist_ok=True)
+  rows = 200
+  path = write_dataset(folder / name, rows, obs, act, rewards=np.arange(rows, dtype="f4"))
+  with h5py.File(path, "a") as file:
+    del file.attrs["env"]
+    file["metadata/algorithm"] = np.bytes_("SAC")
+    file["metadata/policy/fc0/weight"] = np.zeros((obs, 4), "f4")
+    file["infos/action_log_probs"] = np.zeros(rows, "f4")
+  return path
+
+
+@pytest.mark.parametrize("table, words, name, obs, act, tasks", [
+    ("d4rl", "hopper d4rl-medium IQL", "hopper_medium-v2.hdf5", 11, 3, {"run"}),
+    ("d4rl", "hopper d4rl-medium XQL", "hopper_medium-v2.hdf5", 11, 3, {"run"}),
+    ("d4rl", "halfcheetah d4rl-medium-replay TD3+BC", "halfcheetah_medium_replay-v2.hdf5", 17, 6,
+     {"run"}),
+    ("d4rl", "walker2d d4rl-medium-expert BC", "walker2d_medium_expert-v2.hdf5", 17, 6, {"run"}),
+    ("d4rl", "hopper d4rl-medium FB", "hopper_medium-v2.hdf5", 11, 3, {"run"}),
+    ("kitchen", "kitchen d4rl-partial FB", "kitchen_microwave_kettle_light_slider-v0.hdf5", 60, 9,
+     {"partial", "mixed"}),
+    ("kitchen", "kitchen d4rl-mixed FB", "kitchen_microwave_kettle_bottomburner_light-v0.hdf5", 60, 9,
+     {"partial", "mixed"}),
+])
+def test_files_are_found_as_d4rl_publishes_them(tmp_path, table, words, name, obs, act, tasks):
+  published(tmp_path / "data", name, obs, act)
+  text = paper(tmp_path, "run", table, *TINY, "--seeds", 2, "--filter", words)
+  lines = ledger(tmp_path)
+  assert "collect" not in text and {x["seed"] for x in lines} == {0, 1}
+  for line in lines:
+    assert line["data"]["file"] == name and tasks <= set(line["returns"])
+  shutil.copytree(ROOT / "results" / "paper", tmp_path / "results" / "paper")
+  shown = run("paper", "show", table, "--filter", words, "--json", "--results", tmp_path / "results")
+  assert any("ours" in x and "paper" in x for x in map(json.loads, shown.stdout.splitlines()))
+
+
+def test_the_name_that_bfm_gives_is_preferred_to_d4rls(tmp_path):
+  published(tmp_path / "data", "hopper_medium-v2.hdf5", 11, 3)
+  published(tmp_path / "data", "hopper-d4rl-medium.h5", 11, 3)
+  paper(tmp_path, "run", "d4rl", *TINY, "--seeds", 1, "--filter", "hopper d4rl-medium BC")
+  assert [x["data"]["file"] for x in ledger(tmp_path)] == ["hopper-d4rl-medium.h5"]
+
+
+def test_a_missing_file_of_d4rl_is_named(tmp_path):
+  (tmp_path / "data").mkdir()
+  error = refused("paper", "run", "kitchen", "--filter", "d4rl-mixed", *places(tmp_path))
+  assert f"{tmp_path}/data/kitchen-d4rl-mixed.h5 is missing" in error
+  assert "kitchen_microwave_kettle_bottomburner_light-v0.hdf5" in error
+  text = paper(tmp_path, "run", "d4rl", *TINY, "--seeds", 1, "--filter", "hopper d4rl-medium-replay BC")
+  assert f"collect {tmp_path}/data/hopper-d4rl-medium-replay.h5, because neither it nor D4RL's " \
+         "hopper_medium_replay-v2.hdf5 is there\n" in text
+
+
 def test_the_list_shows_what_has_been_run(tmp_path):
   line = {"run": "hopper d4rl-medium algo=fb d=64", "more": "", "seed": 0, "steps": 40000, "es": 0,
           "episodes": 1, "returns": {"run": 1}}
   (tmp_path / "ledger.jsonl").write_text(json.dumps(line) + "\n")
-  assert "\nd4rl            27    1  " in run("paper", "list", "--results", tmp_path).stdout
+  assert "\nd4rl            63    1  " in run("paper", "list", "--results", tmp_path).stdout
   cells = run("paper", "list", "d4rl", "--results", tmp_path).stdout.splitlines()
   assert [x.split()[-4:] for x in cells if "steps" in x] == [["40k", "steps,", "1", "seed"]]
 
