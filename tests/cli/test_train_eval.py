@@ -235,7 +235,7 @@ def test_defaults_follow_the_kind_of_data(data, tmp_path):
   assert chosen("typed", "mood", "--ortho", 7) == (7, True)
   assert chosen("rnd", "rnd") == (100, True)
   assert chosen("told", "rnd", "--recipe", "mood") == (100, True)
-  for algo in ["fb", "fb-aw", "fb-are"]:  # one configuration for all that are compared
+  for algo in ["fb", "fb-aw", "fb-are", "lap", "lap-aw"]:  # one for all that are compared
     assert chosen(algo, "mood", "--algo", algo, "--blocks", 1) == (100, True)
 
 
