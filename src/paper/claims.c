@@ -33,6 +33,8 @@ static const Claim claims[] = {
 
     {2, PRECISE, 1, GOALS, "FB-AWARE (8)", ONE_Z, 1, 1, "all", 0},
     {2, PRECISE, 0, GOALS, "FB-AWARE (8)", "FB-AW", 1, 1, "all", 0},
+    {2, PRECISE, 0, GOALS, "FB-AWARE (8)", ONE_Z, 1, 1, "new", 0},
+    {2, PRECISE, 0, GOALS, "FB-AWARE (8)", "FB-AW", 1, 1, "new", 0},
     {2, NEW_TASKS, 1, MOOD, "FB-AWARE (8)", ONE_Z, 1, 1, "new", 0},
     {2, NEW_TASKS, 0, MOOD, "FB-AWARE (8)", "FB-AW", 1, 1, "new", 0},
 
