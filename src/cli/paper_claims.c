@@ -190,7 +190,7 @@ typedef struct {
 // returns in percent of the highest return, so that all effects share an axis
 static PlotEffect effect_of(const Claim *claim, const ClaimResult *r, Text *text) {
   double scale = strcmp(claim->group, "kept") ? 100 / FULL : 1;
-  snprintf(text->label, sizeof text->label, "%s%s − %s, %s, %s", claim->decides ? "• " : "   ",
+  snprintf(text->label, sizeof text->label, "%s%s − %s (%s; %s)", claim->decides ? "• " : "   ",
            claim->a, claim->b, claim->group, acting(claim));
   write_verdict(r, text->note, sizeof text->note);
   PlotEffect effect = {.label = text->label, .note = text->note, .value = NAN, .low = NAN,

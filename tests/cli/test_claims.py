@@ -153,7 +153,7 @@ def test_plots(tmp_path):
   assert process.stdout.split() == [f"{tmp_path}/claims{x}" for x in
                                     (".svg", ".png", "-curves.svg", "-curves.png")]
   text = (tmp_path / "claims.svg").read_text()
-  assert "FB-AW − FB, in, ES" in text and "holds, pilot" in text and "not run" in text
+  assert "FB-AW − FB (in; ES)" in text and "holds, pilot" in text and "not run" in text
   assert "claim 1 (walker, mood-small)" in (tmp_path / "claims-curves.svg").read_text()
 
 
