@@ -5,6 +5,7 @@
 #   deps.sh oracle   .venv-oracle: PyTorch, dm_control, gymnasium(-robotics), rliable, for comparisons
 #   deps.sh lint     clang-tidy and cppcheck; clang with its sanitizers and fuzzer
 #   deps.sh docs     .venv-docs: MkDocs, which builds the documentation site
+#   deps.sh browser  Chromium and selenium, for the tests of the playground in a browser
 # Debian 12 and Ubuntu 24.04; apt needs root or sudo, the rest does not.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -12,13 +13,15 @@ cd "$(dirname "$0")/.."
 packages=(
   gcc make pkg-config python3-venv
   libdnnl-dev libhdf5-dev libmuparser-dev libcjson-dev libcmocka-dev libpng-dev zlib1g-dev
-  libosmesa6-dev ffmpeg gnuplot-nox
+  libosmesa6-dev ffmpeg gnuplot-nox libwebsockets-dev
 )
 
-test_wheels=(numpy h5py safetensors pytest pytest-xdist clang-format==18.1.8)
+test_wheels=(numpy h5py safetensors pytest pytest-xdist websocket-client clang-format==18.1.8)
 # rliable's bootstrap, arch 7, does not work with pandas 3
 oracle_wheels=(mujoco==3.17.0 dm_control==1.0.50 gymnasium==1.4.0 gymnasium-robotics==1.4.2 h5py
   safetensors pytest pytest-xdist rliable==1.2.0 arch==7.2.0 'pandas<3')
+browser_packages=(chromium chromium-driver)
+browser_wheels=(numpy h5py safetensors pytest pytest-xdist websocket-client selenium)
 docs_wheels=(mkdocs==1.6.1 mkdocs-material==9.8.1 mkdocstrings==1.0.8 mkdocstrings-python==2.0.11
   pymdown-extensions==12.3)
 # The distribution's PyTorch is CPU-only and has a tenth of the wheel's size. It needs OpenBLAS, because
@@ -57,7 +60,8 @@ apt_install() {
   changed=1
   as_root apt-get update -qq || say "cannot update the package lists; continuing with the old ones"
   as_root env DEBIAN_FRONTEND=noninteractive \
-    apt-get install -qq -y --no-install-recommends "${missing[@]}" >/dev/null
+    apt-get install -qq -y --no-install-recommends -o DPkg::Lock::Timeout=120 \
+    "${missing[@]}" >/dev/null
 }
 
 # venv FOLDER PYTHON FLAGS WHEEL…: creates the environment, again if its arguments have changed
@@ -97,6 +101,16 @@ oracle() {
   fi
 }
 
+# Ubuntu has Chromium only as a snap, which the tests cannot drive
+browser() {
+  if [ -z "$(apt-cache show "${browser_packages[@]}" 2>/dev/null)" ]; then
+    say "no package of Chromium here: the tests in a browser are left out"
+    return 0
+  fi
+  apt_install "${browser_packages[@]}"
+  venv .venv-browser /usr/bin/python3 "" "${browser_wheels[@]}"
+}
+
 lint() {
   apt_install clang clang-tidy cppcheck
   apt_install "libclang-rt-$(clang -dumpversion | cut -d. -f1)-dev"
@@ -106,8 +120,9 @@ case ${1:-base} in
   base) base ;;
   oracle) oracle ;;
   lint) lint ;;
+  browser) browser ;;
   docs) apt_install python3-venv && venv .venv-docs /usr/bin/python3 "" "${docs_wheels[@]}" ;;
-  *) die "there is no \"$1\"; try: deps.sh [oracle|lint|docs]" ;;
+  *) die "there is no \"$1\"; try: deps.sh [oracle|lint|docs|browser]" ;;
 esac
 # the targets of make that call this script for one part of it stay quiet
 [ "$changed" = 1 ] || [ "${1:-base}" != base ] || say "all dependencies are installed"

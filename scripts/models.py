@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Put MuJoCo's library, its headers and the models of the domains under .deps/.
+"""Put MuJoCo's library and headers, the models of the domains and the page's three.js under .deps/.
 
 All files are extracted from wheels; nothing is installed, and the wheels are not kept. A wheel that
 is not in the folder --wheels is downloaded. A second run only checks that all files exist.
@@ -15,7 +15,8 @@ import zipfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
-# requirement -> (pattern of files in its wheel, target folder, part of their path to remove)
+# requirement -> (pattern of files in its wheel, target folder, part of their path to replace, and by
+# what, if not by nothing)
 WHEELS = {
     "mujoco==3.17.0": [
         ("mujoco/include/mujoco/*.h", "include", "mujoco/include/"),
@@ -43,6 +44,12 @@ WHEELS = {
         ("*/licenses/LICENSE", "licenses/gymnasium_robotics",
          "gymnasium_robotics-1.4.2.dist-info/licenses/"),
     ],
+    # three.js r180 as one module; three's own notice is its first lines
+    "nicegui==3.18.0": [
+        ("nicegui/elements/scene/dist/index.js", "web", "nicegui/elements/scene/dist/index.js",
+         "three.js"),
+        ("*/licenses/LICENSE", "licenses/nicegui", "nicegui-3.18.0.dist-info/licenses/"),
+    ],
 }
 OPTIONAL = {"gymnasium_robotics==1.4.2": "kitchen"}  # a domain that the others do not need
 
@@ -69,7 +76,7 @@ def unpack(wheel, rows, target):
   written = []
   with zipfile.ZipFile(wheel) as archive:
     names = [n for n in archive.namelist() if not n.endswith("/")]
-    for pattern, folder, drop in rows:
+    for pattern, folder, drop, *into in rows:
       # * matches only within its folder, except for kinova's meshes; ** matches across folders
       found = [n for n in names if fnmatch.fnmatch(n, pattern)
                and (n.count("/") == pattern.count("/") or n.endswith(".stl") or pattern[0] == "*"
@@ -77,7 +84,7 @@ def unpack(wheel, rows, target):
       if not found and "licenses" not in pattern:
         sys.exit(f"models.py: {wheel.name} has no {pattern}")
       for name in found:
-        path = target / folder / name.removeprefix(drop)
+        path = target / folder / "".join([*into, name.removeprefix(drop)])
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(archive.read(name))
         written.append(str(path.relative_to(target)))
