@@ -253,7 +253,8 @@ static int add_point(const Ledger *ledger, const LedgerLine *run, const PaperCel
   int count = 0;
   for (int64_t seed = 0; seed < CLAIM_MAX_SEEDS; seed++) {
     const LedgerLine *line = claim_line(ledger, run, seed);
-    double value = line ? point_at(line, cell, group, i) : NAN;
+    if (!line) continue;
+    double value = point_at(line, cell, group, i);
     if (isnan(value)) continue;
     const cJSON *steps = cJSON_GetObjectItem(line->curve, "steps");
     step = cJSON_GetNumberValue(cJSON_GetArrayItem(steps, i));

@@ -201,7 +201,7 @@ static int give_data(Training *t) {
     double scale = !status && is_scaled(t, stored) ? scale_of(data, own) : 1;
     for (int64_t k = 0; k < data->count && !status; k++) {
       own[k] = (float)(own[k] * scale);
-      most = fmax(most, fabs(own[k]));
+      most = fmax(most, fabs((double)own[k]));
     }
   }
   o->q_most = MOST_Q * most / fmax(1 - explorer_options_of(o->learner)->gamma, 1e-3);
