@@ -260,6 +260,15 @@ BFM_API bfm_status bfm_agent_prompt(bfm_agent *agent, int replica, const bfm_pro
 BFM_API bfm_status bfm_agent_prompt_text(bfm_agent *agent, int replica, const char *reward,
                                          double softmax, float *z);
 
+/// A warning about a reward in words: if it changes with something that the observations do not show,
+/// such as x, y or the heading, the agent cannot pursue it. `warning` receives at most `size` bytes: a
+/// sentence that says what this is, or nothing if there is no such thing. Tasks of the domain have no
+/// warning.
+///
+/// Errors are those of bfm_agent_prompt_text. Threads: shared.
+BFM_API bfm_status bfm_agent_prompt_warning(bfm_agent *agent, const char *reward, char *warning,
+                                            size_t size);
+
 /// z of a goal in words, "torso.z = 1.3, speed = 0": the prompt state nearest to these values, each
 /// scaled by its standard deviation over the prompt states.
 ///

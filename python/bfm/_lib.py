@@ -189,6 +189,7 @@ declare({
     "bfm_agent_env": (c_char_p, agent),
     "bfm_agent_prompt_count": (c_int64, agent),
     "bfm_agent_prompt": (c_int, agent, c_int, POINTER(Prompt), floats, c_char_p, c_size_t),
+    "bfm_agent_prompt_warning": (c_int, agent, c_char_p, c_char_p, c_size_t),
     "bfm_agent_prompt_state": (c_int, agent, c_int, floats, floats, floats, floats),
     "bfm_agent_evaluate": (c_int, agent, POINTER(Evaluation), floats),
     "bfm_agent_act": (c_int, agent, c_int, rows, floats, floats, c_int, c_uint64, c_uint64, floats),

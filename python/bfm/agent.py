@@ -6,6 +6,7 @@ those of `bfm train --help` with underscores: z_mix=0.5 is --z-mix 0.5.
 import ctypes
 import json
 import os
+import warnings
 
 import numpy as np
 
@@ -220,6 +221,9 @@ class Agent:
     - demo: observations [rows, obs], or the path of a dataset
     - z: the path of a file that `bfm prompt -o` wrote with this model
 
+    An expression that changes with something that the observations do not show, such as x, y or the
+    heading, gets a warning.
+
     With softmax > 0, states are weighted by softmax(reward / softmax) instead of by the reward.
     With report=True, returns (z, text): the text describes the reward over the prompt states, or the
     state that was chosen for a goal. A prompt that says nothing raises an ArgumentError.
@@ -241,6 +245,8 @@ class Agent:
       prompt = Prompt(**words, softmax=softmax)
       check(lib.bfm_agent_prompt(self._handle, replica, ctypes.byref(prompt), pointer(out), line,
                                  len(line)))
+      if words["reward"]:
+        self._warn(words["reward"])
     elif reward is not None:
       if obs is None:
         raise ArgumentError("a reward in numbers needs the states it was given at: obs=")
@@ -256,6 +262,13 @@ class Agent:
       check(lib.bfm_agent_prompt_states(self._handle, replica, len(states), pointer(states),
                                         pointer(out)))
     return (out, line.value.decode()) if report else out
+
+  def _warn(self, reward):
+    """Warn about a reward that depends on what the observations do not show."""
+    warning = ctypes.create_string_buffer(1024)
+    check(lib.bfm_agent_prompt_warning(self._handle, reward, warning, len(warning)))
+    if warning.value:
+      warnings.warn(f"{reward.decode()}: {warning.value.decode()}", stacklevel=3)
 
   def _prompt_state(self, goal, replica, z):
     sizes = sizes_of(self.env)

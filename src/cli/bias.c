@@ -96,6 +96,7 @@ static int measure_agent(Measure *m, bfm_agent *agent) {
   TRY(make_room(m));
   bfm_evaluation plan = eval_common_plan(&m->common);
   plan.steps = m->steps;
+  eval_common_warn(&m->common, agent);
   int64_t at = episode_at(m, m->common.now, 0);
   return evaluate_bias(agent, &plan, m->returns + at, m->bias + at * m->steps);
 }

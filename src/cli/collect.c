@@ -5,6 +5,7 @@
 
 #include "cli/cli.h"
 #include "cli/progress.h"
+#include "cli/warn.h"
 #include "collect/collect.h"
 #include "collect/options.h"
 #include "core/units.h"
@@ -74,6 +75,13 @@ static void print_end(const Collection *collection, const char *path) {
   }
 }
 
+// the rewards that agents learn
+static void warn(const Collection *collection) {
+  CollectSummary s;
+  collection_summary(collection, &s);
+  for (int t = 0; t < s.agents; t++) warn_of_tasks(s.env, collection_task(collection, t));
+}
+
 static int run(Arguments *a) {
   if (!a->path) return bfm_fail(BFM_BAD_ARGUMENT, "name the file to write: -o data.h5");
   char *given = cJSON_PrintUnformatted(a->flags.given);
@@ -87,6 +95,7 @@ static int run(Arguments *a) {
   if (status) return status;
   cli_catch_signals();
   if (!a->quiet) print_start(collection);
+  warn(collection);
   status = collection_run(collection);
   progress_end(&progress.line);
   if (!status && !a->quiet) print_end(collection, a->path);

@@ -76,6 +76,7 @@ static int evaluate_agent(Evaluation *e) {
   int status = make_returns(e);
   bfm_evaluation plan = eval_common_plan(&e->common);
   if (!status && e->z) status = read_z(e, agent, &z);
+  else if (!status) eval_common_warn(&e->common, agent);
   plan.softmax = e->softmax;
   plan.z = z;
   if (!status) status = bfm_agent_evaluate(agent, &plan, returns_of(e, e->common.now, 0));

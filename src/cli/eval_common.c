@@ -8,6 +8,7 @@
 
 #include "agent/agent.h"
 #include "agent/config.h"
+#include "cli/warn.h"
 #include "prompt/prompt.h"
 
 #define AT(field) offsetof(EvalCommon, options.field)
@@ -116,6 +117,10 @@ int eval_common_load(EvalCommon *j, bfm_agent **agent) {
   }
   if (status) bfm_agent_free(*agent);
   return status;
+}
+
+void eval_common_warn(const EvalCommon *j, bfm_agent *agent) {
+  for (int t = 0; t < j->tasks.count && !j->now; t++) warn_of_prompt(agent, j->tasks.text[t]);
 }
 
 int check_es_base(int es_base, int64_t es) {

@@ -44,6 +44,9 @@ int eval_common_take_env(EvalCommon *common, const char *env, const char *list);
 // read the present agent and take its domain
 int eval_common_load(EvalCommon *common, bfm_agent **agent);
 
+// warn about the tasks that the first agent is prompted with
+void eval_common_warn(const EvalCommon *common, bfm_agent *agent);
+
 // refuse --es-base without --es; bfm play has these options too
 int check_es_base(int es_base, int64_t es);
 

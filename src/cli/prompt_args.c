@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "cli/cli.h"
+#include "cli/warn.h"
 
 enum { KEY_REWARD = 0x800, KEY_TASK, KEY_GOAL, KEY_DEMO, KEY_Z, KEY_SOFTMAX };
 
@@ -83,5 +84,7 @@ int prompt_args_z(const PromptArgs *args, bfm_agent *agent, float *z, char *note
   bfm_prompt prompt = {.size = sizeof prompt, .reward = args->reward ? args->reward : args->task,
                        .goal = args->goal, .demo = args->demo, .file = args->z,
                        .softmax = args->softmax};
-  return bfm_agent_prompt(agent, 0, &prompt, z, note, size);
+  TRY(bfm_agent_prompt(agent, 0, &prompt, z, note, size));
+  if (prompt.reward) warn_of_prompt(agent, prompt.reward);
+  return BFM_OK;
 }

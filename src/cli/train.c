@@ -9,6 +9,7 @@
 #include "agent/config.h"
 #include "cli/cli.h"
 #include "cli/progress.h"
+#include "cli/warn.h"
 #include "core/units.h"
 #include "explore/explorer.h"
 #include "train/recipes.h"
@@ -143,6 +144,13 @@ static void print_end(const Training *t) {
   }
 }
 
+// the rewards that single-task agents are trained for, or that agents are evaluated with
+static void warn(const Training *t) {
+  const TrainSettings *s = &t->settings;
+  if (!t->agent) warn_of_tasks(t->env, *s->task ? s->task : "in");
+  else if (s->eval_every) warn_of_tasks(t->env, s->eval_tasks);
+}
+
 static int run(Arguments *a) {
   if (!a->folder) return bfm_fail(BFM_BAD_ARGUMENT, "name the output folder: -o runs/first");
   if (!a->data_count && !a->resume) {
@@ -174,6 +182,7 @@ static int run(Arguments *a) {
   if (status) return status;
   cli_catch_signals();
   if (!a->quiet) print_start(&training);
+  warn(&training);
   status = training_run(&training);
   progress_end(&progress.line);
   if (!status && !a->quiet) print_end(&training);

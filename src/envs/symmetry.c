@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "envs/quantities.h"
+#include "envs/tasks.h"
 
 enum {
   MOVES = 5,
@@ -314,4 +315,20 @@ void symmetry_say(int moves, char *out, size_t size) {
              "the reward changes with the robot's height, which the observations do not show: the "
              "agent has to infer it from posture and contacts");
   }
+}
+
+int symmetry_warning(const char *domain, const char *text, const SymmetryStates *states, char *out,
+                     size_t size) {
+  static const SymmetryStates random_states = {.count = 0};
+  const Domain *found;
+  const World *world;
+  int moves;
+  if (size) *out = 0;
+  if (task_find(domain, text)) return BFM_OK;
+  TRY(domain_find(&found, domain));
+  TRY(world_acquire(&world, found));
+  int status = symmetry_changes(world, text, states ? states : &random_states, &moves);
+  world_release(world);
+  if (!status) symmetry_say(moves, out, size);
+  return status;
 }

@@ -41,4 +41,9 @@ int symmetry_changes(const World *world, const char *expression, const SymmetryS
 // A sentence about these moves, of at most SYMMETRY_TEXT bytes; empty if there are none.
 void symmetry_say(int moves, char *out, size_t size);
 
+// The sentence about a reward that a person typed; empty if it is the name of a task. states NULL:
+// random states.
+int symmetry_warning(const char *domain, const char *text, const SymmetryStates *states, char *out,
+                     size_t size);
+
 #endif

@@ -10,6 +10,7 @@
 #include "core/number.h"
 #include "envs/bulk.h"
 #include "envs/domain.h"
+#include "envs/symmetry.h"
 #include "envs/tasks.h"
 #include "prompt/prompt.h"
 
@@ -192,4 +193,26 @@ bfm_status bfm_agent_prompt_text(bfm_agent *a, int replica, const char *reward, 
   NEED("agent, reward, z", a, reward, z);
   SHARED(a);
   return prompt_reward_z(a, replica, reward, softmax, z, NULL, 0);
+}
+
+// ------------------------------- what the agent cannot know --------------------------------------
+
+static int warn(bfm_agent *a, const char *reward, char *warning, size_t size) {
+  const PromptStates *p = &a->prompt;
+  TRY(prompt_need_states(a));
+  float *rewards = malloc((size_t)p->count * sizeof *rewards);
+  if (!rewards) return bfm_fail(BFM_NO_MEMORY, "out of memory for %ld rewards", (long)p->count);
+  SymmetryStates states = {.count = p->count, .qpos = p->qpos, .qvel = p->qvel, .act = p->act,
+                           .rewards = rewards};
+  int status = prompt_rewards(a, reward, rewards);
+  if (!status) status = symmetry_warning(p->env, reward, &states, warning, size);
+  free(rewards);
+  return status;
+}
+
+bfm_status bfm_agent_prompt_warning(bfm_agent *a, const char *reward, char *warning, size_t size) {
+  NEED("agent, reward, warning", a, reward, warning);
+  if (size) *warning = 0;
+  SHARED(a);
+  return task_find(a->prompt.env, reward) ? BFM_OK : warn(a, reward, warning, size);
 }

@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -187,6 +188,17 @@ def test_numbers_ignore_a_locale_with_decimal_commas(tmp_path):
   assert not process.stderr
   z = np.array(process.stdout.split(), np.float32)
   assert np.array_equal(z, agent.prompt(goal="x = 0.05, y = 0.1"))
+
+
+def test_a_reward_of_what_is_not_observed_gets_a_warning():
+  model = bfm.load(MODEL, device="cpu")
+  with pytest.warns(UserWarning, match="moves along x, which the observations do not show") as found:
+    model.prompt(reward="torso.x > 0")
+  assert str(found[0].message).startswith("torso.x > 0: ") and found[0].filename == __file__
+  with warnings.catch_warnings():
+    warnings.simplefilter("error")
+    model.prompt(reward="upright * (speed > 2)")
+    model.prompt(task="run")
 
 
 def test_a_prompt_reports_what_it_says():

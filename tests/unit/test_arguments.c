@@ -105,6 +105,10 @@ static void test_prompts_name_what_is_missing(void **state) {
   refused(bfm_agent_prompt_text(NULL, 0, "stand", 0, z), "agent");
   refused(bfm_agent_prompt_text(a, 0, NULL, 0, z), "reward");
   refused(bfm_agent_prompt_text(a, 0, "stand", 0, NULL), "z");
+  char text[8];
+  refused(bfm_agent_prompt_warning(NULL, "torso.z", text, sizeof text), "agent");
+  refused(bfm_agent_prompt_warning(a, NULL, text, sizeof text), "reward");
+  refused(bfm_agent_prompt_warning(a, "torso.z", NULL, 0), "warning");
   refused(bfm_agent_prompt_goal(NULL, 0, "speed = 0", z, NULL, 0), "agent");
   refused(bfm_agent_prompt_goal(a, 0, NULL, z, NULL, 0), "goal");
   refused(bfm_agent_prompt_goal(a, 0, "speed = 0", NULL, NULL, 0), "z");
