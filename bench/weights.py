@@ -159,7 +159,7 @@ class Population:
 
 def check_weights(path, population, rows=256):
   """The library's own step must have the same advantages, weights and actor's loss."""
-  model = bfm.load(path, device="cpu")
+  model = bfm.load(path, device="cpu", precision="f32")  # a model may have been trained in bf16
   for weights in ("wis", "iwis"):
     for clip in (4.6, np.inf):
       beta = population.A.std() / 2  # so that the weights differ from each other
