@@ -8,6 +8,8 @@
 
 #include <mujoco/mjbatch.h>
 
+#include "envs/single.h"
+
 struct Sim {
   const World *world;
   mjBatch *batch;
@@ -100,69 +102,16 @@ static double *obs_of(Sim *sim, int i) {
 
 static void reset_one(const mjModel *model, mjData *data, int i, void *context) {
   Sim *sim = context;
-  const World *world = sim->world;
+  (void)model;
   Draws draw = draw_new(sim->seed, i, sim->episode[i]);
-  mj_resetData(model, data);
-  mj_forward(world->resting, data);
-  world->domain->reset(world, data, &draw);
-  data->time = 0;
-  mj_forward(world->resting, data);
-  world->domain->observe(world, data, obs_of(sim, i));
+  single_reset(sim->world, data, &draw, obs_of(sim, i));
 }
 
 static void set_one(const mjModel *model, mjData *data, int i, void *context) {
   Sim *sim = context;
-  const World *world = sim->world;
-  mj_resetData(model, data);
-  mju_copy(data->qpos, sim->qpos + (size_t)i * model->nq, model->nq);
-  if (sim->qvel) mju_copy(data->qvel, sim->qvel + (size_t)i * model->nv, model->nv);
-  if (sim->act) mju_copy(data->act, sim->act + (size_t)i * model->na, model->na);
-  mj_forward(world->resting, data);
-  world->domain->observe(world, data, obs_of(sim, i));
-}
-
-static void set_controls(const World *world, mjData *data, const double *action) {
-  const mjModel *model = world->model;
-  if (world->domain->control) {
-    world->domain->control(world, data, action);
-    return;
-  }
-  for (int u = 0; u < model->nu; u++) {
-    double lo = model->actuator_ctrlrange[2 * u], hi = model->actuator_ctrlrange[2 * u + 1];
-    double control = world->domain->scaled ? lo + (action[u] + 1) / 2 * (hi - lo) : action[u];
-    data->ctrl[u] = fmin(fmax(control, lo), hi);
-  }
-}
-
-// dm_control forwards a state that was set with actuation disabled. MuJoCo then skips the actuators'
-// velocities, so the first physics step from there sees zeros. `first` reproduces this.
-static void substep(const World *world, mjData *data, int first) {
-  const mjModel *model = world->model;
-  if (first && model->opt.integrator != mjINT_RK4) {
-    mj_step1(model, data);
-    mju_zero(data->actuator_velocity, model->nu);
-    mj_step2(model, data);
-  } else {
-    mj_step(model, data);
-  }
-}
-
-static void control_step(const World *world, mjData *data, int first) {
-  for (int k = 0; k < world->domain->substeps; k++) substep(world, data, first && k == 0);
-}
-
-static int has_warning(const mjData *data) {
-  for (int w = 0; w < mjNWARNING; w++) {
-    if (data->warning[w].number) return 1;
-  }
-  return 0;
-}
-
-static int all_finite(const double *x, int count) {
-  for (int i = 0; i < count; i++) {
-    if (!isfinite(x[i])) return 0;
-  }
-  return 1;
+  single_set(sim->world, data, sim->qpos + (size_t)i * model->nq,
+             sim->qvel ? sim->qvel + (size_t)i * model->nv : NULL,
+             sim->act ? sim->act + (size_t)i * model->na : NULL, obs_of(sim, i));
 }
 
 static void step_one(const mjModel *model, mjData *data, int i, void *context) {
@@ -171,13 +120,9 @@ static void step_one(const mjModel *model, mjData *data, int i, void *context) {
   const Domain *domain = world->domain;
   double obs[OBS_MAX];
 
-  memset(data->warning, 0, sizeof data->warning);
-  set_controls(world, data, sim->actions + (size_t)i * model->nu);
-  control_step(world, data, !sim->stepped[i]);
-  world_update(world, data);
-  domain->observe(world, data, obs);
-
-  if (has_warning(data) || !all_finite(obs, domain->obs_dim)) {
+  single_begin(world, data, sim->actions + (size_t)i * model->nu);
+  single_substeps(world, data, !sim->stepped[i]);
+  if (!single_end(world, data, obs)) {
     mj_setState(model, data, before_of(sim, i), mjSTATE_INTEGRATION);
     sim->ended[i] = BFM_END_DIVERGED;
     sim->stepped[i] = 0;
@@ -203,7 +148,7 @@ static void read_one(const mjModel *model, mjData *data, int i, void *context) {
     mju_copy(control, data->ctrl, model->nu);
     mj_setState(model, data, before_of(sim, i), mjSTATE_INTEGRATION);
     mju_copy(data->ctrl, control, model->nu);
-    control_step(world, data, sim->first[i]);
+    single_substeps(world, data, sim->first[i]);
     mj_step1(model, data);
     if (world->domain->remember) world->domain->remember(world, data);
   }
