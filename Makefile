@@ -82,7 +82,7 @@ SONAME := libbfm.so.$(MAJOR)$(if $(filter 0,$(MAJOR)),.$(MINOR))
 LIBRARY := $(BUILD)/libbfm.so.$(MAJOR).$(MINOR).$(call VERSION_PART,PATCH)
 
 # the library ends with src/train; the rest is the program
-PROGRAM := view paper cli
+PROGRAM := view serve paper cli
 CLI_SRC := $(foreach folder,$(PROGRAM),$(wildcard src/$(folder)/*.c))
 LIB_SRC := $(filter-out $(CLI_SRC),$(wildcard src/*/*.c))
 CUDA_SRC := $(wildcard src/ops/*.cu)
@@ -133,7 +133,11 @@ $(BUILD)/libbfm.so: $(LIBRARY)
 	@ln -sf $(notdir $<) $(@D)/$(SONAME) && ln -sf $(SONAME) $@
 
 $(BUILD)/bfm: $(CLI_OBJ) $(BUILD)/objects.a
-	$(SAY) $(CC) $(bfm_LDFLAGS) -o $@ $^ $(LDLIBS)
+	$(SAY) $(CC) $(bfm_LDFLAGS) -o $@ $^ -lwebsockets $(LDLIBS)
+
+# it contains these files
+$(BUILD)/src/serve/page.o: $(wildcard web/*) .deps/web/three.js
+.deps/web/three.js: ;
 
 # as a user's own program is linked
 $(BUILD)/examples/%: examples/%.c $(BUILD)/libbfm.so

@@ -28,6 +28,7 @@ static const Command commands[] = {
     {NULL, "names", "list the quantities and functions that a reward can use", cli_names},
     {NULL, "prompt", "turn a reward, a goal or a demonstration into the vector z", cli_prompt},
     {NULL, "play", "run a model in the simulator; save a film or pictures", cli_play},
+    {NULL, "serve", "open the playground in a browser: type rewards, watch and pull the robot", cli_serve},
     {NULL, "export", "write a smaller copy of a model", cli_export},
     {"Measure", "eval", "measure the returns of models on tasks", cli_eval},
     {NULL, "bias", "compare the returns that models predict with those they earn", cli_bias},

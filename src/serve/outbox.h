@@ -1,6 +1,8 @@
 // What waits to be sent to one client. Its threads put things in; the service thread takes them out.
-// Texts and pieces keep their order. Of frames only the latest waits, and it is sent when the client has
-// acknowledged enough of those before: a slow client sees fewer frames, not older ones.
+// Texts, blobs and pieces keep their order. Of frames only the latest waits, and it is sent when the
+// client has acknowledged enough of those before: a slow client sees fewer frames, not older ones. A
+// frame may go before texts and pieces, but never before a message `scene`, nor its meshes and textures
+// (blobs of kind 2), that were put in earlier.
 
 #ifndef BFM_SERVE_OUTBOX_H
 #define BFM_SERVE_OUTBOX_H
@@ -14,10 +16,11 @@
 typedef struct Outbox Outbox;
 
 enum {
-  OUTBOX_WINDOW = 6,            // frames that may be unacknowledged
-  OUTBOX_BYTES = 64 << 20,      // of all that waits; a client that lets more pile up is dropped
-  OUTBOX_PIECE = 64 << 10,      // bytes of a piece of a download
-  OUTBOX_PIECES = 8,            // pieces that may wait
+  OUTBOX_WINDOW = 6,        // frames that may be unacknowledged
+  OUTBOX_BYTES = 64 << 20,  // of all that waits; a client that lets more pile up is dropped
+  OUTBOX_PIECE = 64 << 10,  // bytes of a piece of a download
+  OUTBOX_PIECES = 8,        // pieces that may wait
+  OUTBOX_FRONT = 32,        // bytes before a message, which libwebsockets wants to have for itself
 };
 
 // `wake` is called, from any thread, when there is something to take
@@ -43,16 +46,15 @@ void outbox_ack(Outbox *outbox, int64_t seq);
 // The client is gone: nothing is kept from now on, and outbox_piece returns.
 void outbox_close(Outbox *outbox);
 
-// For the service thread: the next message, or NULL. It begins after `front` bytes that libwebsockets
-// wants to have for itself. The caller frees it.
+// For the service thread: the next message. The caller frees its memory.
 typedef struct {
-  unsigned char *memory;
-  size_t size;  // without the front
+  unsigned char *memory;  // OUTBOX_FRONT bytes, then the message
+  size_t size;            // of the message
   int binary;
 } Parcel;
 
-int outbox_take(Outbox *outbox, size_t front, Parcel *parcel);  // whether there is one
-int outbox_failed(Outbox *outbox);          // the client must be dropped
-double outbox_unanswered(Outbox *outbox);   // seconds that the oldest frame waits for its ack, or 0
+int outbox_take(Outbox *outbox, Parcel *parcel);  // whether there is one
+int outbox_failed(Outbox *outbox);                // the client must be dropped
+double outbox_unanswered(Outbox *outbox);  // seconds that the oldest frame waits for its ack, or 0
 
 #endif

@@ -1,0 +1,51 @@
+// The files of the page. The assembler copies them into the program, so that bfm serve reads no file
+// when a browser asks for one, whatever it asks for.
+
+#include "serve/page.h"
+
+#include <stddef.h>
+#include <string.h>
+
+#define HTML "text/html; charset=utf-8"
+#define CSS "text/css; charset=utf-8"
+#define JS "text/javascript; charset=utf-8"
+#define SVG "image/svg+xml"
+
+// a name for the compiler, the path that browsers ask for, the file, its type
+#define PAGES(PAGE)                                     \
+  PAGE(index, "/", "web/index.html", HTML)              \
+  PAGE(favicon, "/favicon.svg", "web/favicon.svg", SVG) \
+  PAGE(camera, "/camera.js", "web/camera.js", JS)       \
+  PAGE(complete, "/complete.js", "web/complete.js", JS) \
+  PAGE(ground, "/ground.js", "web/ground.js", JS)       \
+  PAGE(link, "/link.js", "web/link.js", JS)             \
+  PAGE(shapes, "/shapes.js", "web/shapes.js", JS)       \
+  PAGE(share, "/share.js", "web/share.js", JS)          \
+  PAGE(touch, "/touch.js", "web/touch.js", JS)          \
+  PAGE(view, "/view.js", "web/view.js", JS)             \
+  PAGE(wire, "/wire.js", "web/wire.js", JS)             \
+  PAGE(world, "/world.js", "web/world.js", JS)          \
+  PAGE(three, "/three.js", ".deps/web/three.js", JS)
+
+// make runs the compiler in the checkout, where the files' paths begin
+#define EMBED(name, path, file, type)                                             \
+  __asm__(                                                                        \
+      ".pushsection .rodata\n"                                                    \
+      "page_" #name ": .incbin \"" file                                           \
+      "\"\n"                                                                      \
+      "page_" #name                                                               \
+      "_end: .byte 0\n"                                                           \
+      ".popsection\n");                                                           \
+  extern const unsigned char page_##name[] __attribute__((visibility("hidden"))); \
+  extern const unsigned char page_##name##_end[] __attribute__((visibility("hidden")));
+PAGES(EMBED)
+
+#define ROW(name, path, file, type) {path, type, page_##name, page_##name##_end},
+static const Page pages[] = {PAGES(ROW)};
+
+const Page *page_find(const char *path) {
+  for (size_t i = 0; i < sizeof pages / sizeof *pages; i++) {
+    if (!strcmp(pages[i].path, path)) return &pages[i];
+  }
+  return NULL;
+}
