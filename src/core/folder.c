@@ -3,14 +3,18 @@
 #include "core/folder.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "core/files.h"
+
+enum { LOCK_TRIES = 5, LOCK_PAUSE = 20000000 };  // nanoseconds
 
 void folder_file(const Folder *f, const char *name, char *out, size_t size) {
   snprintf(out, size, "%s/%s", f->path, name);
@@ -59,10 +63,19 @@ int folder_make(Folder *f) {
   return BFM_OK;
 }
 
+// folder_is_locked holds the lock for an instant, so a lock that is taken is tried again for a moment.
+static int is_taken(int folder) {
+  for (int i = 0; i < LOCK_TRIES; i++) {
+    if (!flock(folder, LOCK_EX | LOCK_NB) || errno != EWOULDBLOCK) return 0;
+    nanosleep(&(struct timespec){.tv_nsec = LOCK_PAUSE}, NULL);
+  }
+  return 1;
+}
+
 // If the file system does not support locks, the run goes on without one.
 int folder_lock(Folder *f) {
   f->lock = opendir(f->path);
-  if (!f->lock || !flock(dirfd(f->lock), LOCK_EX | LOCK_NB) || errno != EWOULDBLOCK) return BFM_OK;
+  if (!f->lock || !is_taken(dirfd(f->lock))) return BFM_OK;
   folder_unlock(f);
   return bfm_fail(BFM_IO, "another process is writing its run into %s: use another folder",
                   f->path);
@@ -71,6 +84,14 @@ int folder_lock(Folder *f) {
 void folder_unlock(Folder *f) {
   if (f->lock) closedir(f->lock);
   f->lock = NULL;
+}
+
+int folder_is_locked(const char *path) {
+  int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return -1;
+  int bad = flock(fd, LOCK_SH | LOCK_NB), why = errno;
+  close(fd);
+  return !bad ? 0 : why == EWOULDBLOCK ? 1 : -1;
 }
 
 void folder_take_back(Folder *f, const char *const *files) {

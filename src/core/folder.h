@@ -26,6 +26,10 @@ int folder_make(Folder *folder);  // like mkdir -p
 int folder_lock(Folder *folder);
 void folder_unlock(Folder *folder);
 
+// Whether a process holds the lock of the folder at this path; -1: there is none, or its file system
+// does not tell.
+int folder_is_locked(const char *path);
+
 // Removes these files (NULL after the last) if the folder is locked, then the folders that
 // folder_make created, as far as they are empty.
 void folder_take_back(Folder *folder, const char *const *files);
