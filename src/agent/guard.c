@@ -16,8 +16,6 @@
 
 #include "agent/agent.h"
 
-#define MOST_F 2.0  // ‖F‖ as a multiple of the bound
-#define FEWEST_DIRECTIONS 1.05
 #define LEAST_SPREAD 1e-9  // variance of F's rows as a share of their mean square
 
 static double mean_square(const float *x, int64_t rows, int64_t d) {
@@ -44,14 +42,14 @@ static int check_member(const bfm_agent *a, int replica, const float *f, const f
   const char *f_name = a->net[NET_F].name, *b_name = a->net[NET_B].name;
   double f_square = mean_square(f, a->N, a->d), b_square = mean_square(b, a->N, a->d);
   double share = sqrt(f_square * b_square) * fmax(1 - a->config.gamma, 1e-3) / a->d;
-  if (!(share <= MOST_F)) {
+  if (!(share <= GUARD_MOST_F)) {
     return bfm_fail(BFM_DIVERGED,
                     "at step %ld, %s of replica %d is %.3g times as large as theory allows",
                     (long)a->step, f_name, replica, share);
   }
   if (a->step < GUARD_STEPS) return BFM_OK;
   double directions = b_square * b_square / (2 * (ortho + b_square));
-  if (a->d > 1 && a->config.ortho > 0 && !(directions >= FEWEST_DIRECTIONS)) {
+  if (a->d > 1 && a->config.ortho > 0 && !(directions >= GUARD_FEWEST_DIRECTIONS)) {
     return bfm_fail(BFM_DIVERGED,
                     "at step %ld, %s of replica %d uses only %.3g of its %ld directions",
                     (long)a->step, b_name, replica, directions, (long)a->d);
