@@ -24,7 +24,8 @@ typedef struct {
 
 // paths [count]: files of models, folders of models, folders of runs; none: the folder models/.
 // threads: CPU threads of an agent, 0: one per core. A path that cannot be served is an error.
-int models_new(Models **models, const char *const *paths, int count, const char *device, int threads);
+int models_new(Models **models, const char *const *paths, int count, const char *device,
+               int threads);
 void models_free(Models *models);
 
 // The number of a label that a client named, or -1
