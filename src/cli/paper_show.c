@@ -39,6 +39,9 @@ typedef struct {
 
 #define FROM_LOG "from the log of a bfm train run"
 
+// the field's updates of RND's learner for each transition
+#define RND_UPDATES 0.5
+
 static char letter(int i) { return (char)(i < 26 ? 'a' + i : 'A' + i - 26); }
 
 // differs: how the run differs from those that it stands beside
@@ -57,6 +60,10 @@ static char mark(Marks *marks, const PaperTable *table, const PaperOurs *ours,
   if (ours->episodes < table->episodes) {
     at += snprintf(text + at, sizeof text - at, ", %d of %d episodes", (int)ours->episodes,
                    (int)table->episodes);
+  }
+  if (ours->updates > 0 && ours->updates < RND_UPDATES) {
+    at += snprintf(text + at, sizeof text - at, ", data with %g of %g updates a transition",
+                   ours->updates, RND_UPDATES);
   }
   if (ours->from_log) at += snprintf(text + at, sizeof text - at, ", " FROM_LOG);
   if (*ours->more) at += snprintf(text + at, sizeof text - at, ", %s", ours->more);
@@ -266,6 +273,7 @@ static void print_json(const Column *column, const char *task, const PaperNumber
     if (column->run->checksum != UNKNOWN_DATA) {
       cJSON_AddNumberToObject(item, "checksum", (double)column->run->checksum);
     }
+    if (ours->updates > 0) cJSON_AddNumberToObject(item, "data_updates", ours->updates);
     if (ours->from_log) cJSON_AddStringToObject(item, "source", "log");
     cJSON_AddBoolToObject(item, "comparable", !*column->differs);
     cJSON_AddStringToObject(item, "differs", column->differs);

@@ -51,6 +51,12 @@ static int64_t eval_steps_of(const cJSON *item, const char *more) {
   return number_of(item, "eval_steps", at ? strtoll(at + strlen("eval-steps="), NULL, 10) : 0);
 }
 
+static double updates_of(const cJSON *data) {
+  const cJSON *updates = cJSON_GetObjectItem(cJSON_GetObjectItem(data, "options"), "updates");
+  if (strcmp(text_of(data, "collector"), "rnd") || !cJSON_IsNumber(updates)) return 0;
+  return updates->valuedouble;
+}
+
 static int parse_line(const cJSON *item, LedgerLine *line) {
   const struct {
     const char *name;
@@ -72,6 +78,7 @@ static int parse_line(const cJSON *item, LedgerLine *line) {
   if (!good) return 0;
   line->transitions = number_of(item, "transitions", 0);
   line->checksum = number_of(cJSON_GetObjectItem(item, "data"), "checksum", UNKNOWN_DATA);
+  line->updates = updates_of(cJSON_GetObjectItem(item, "data"));
   line->eval_steps = eval_steps_of(item, line->more);
   line->precision = precision_of(item);
   line->source = text_of(item, "source");

@@ -16,6 +16,7 @@ typedef struct {
   int64_t seed, steps, es, episodes;
   int64_t eval_steps;         // control steps of an evaluation episode; 0: the domain's
   int64_t transitions;        // in the dataset; 0: the line does not say
+  double updates;             // of RND's learner for each transition of the data; 0: not known
   int64_t checksum;           // of the dataset; UNKNOWN_DATA: an older line
   const char *config;         // configuration_text; empty: the line has none
   const char *precision;      // f32, tf32, bf16; empty: the line does not say

@@ -42,8 +42,8 @@ int paper_ours(const Ledger *ledger, const PaperCell *cell, const LedgerLine *ru
   const LedgerLine *lines[PAPER_MAX_SEEDS];
   int seeds = paper_seeds(ledger, cell, run, task, lines);
   if (!seeds) return 0;
-  *ours =
-      (PaperOurs){.seeds = seeds, .steps = run->steps, .episodes = INT64_MAX, .more = run->more};
+  *ours = (PaperOurs){.seeds = seeds, .steps = run->steps, .episodes = INT64_MAX,
+                      .updates = run->updates, .more = run->more};
   double values[PAPER_MAX_SEEDS];
   for (int k = 0; k < seeds; k++) {
     values[k] = paper_line_value(lines[k], cell, task);

@@ -116,6 +116,50 @@ static void find_path(const PaperPlan *plan, const PaperCell *cell, char *path, 
   if (access(path, F_OK)) snprintf(path, size, "%s/%s-%s.h5", folder, cell->domain, cell->data);
 }
 
+// D4RL's file of a cell under its own name, and whether it is there
+static int find_original(const PaperPlan *plan, const PaperCell *cell, char *name, size_t size) {
+  char path[PATH_MAX];
+  paper_data_original(cell->domain, cell->data, name, size);
+  snprintf(path, sizeof path, "%s/%s", plan->settings.data, name);
+  return *name && !access(path, F_OK);
+}
+
+static int refuse_mixture(const PaperPlan *plan, const PaperCell *cell, const char *found,
+                          const char *missing) {
+  char command[512];
+  const char *folder = plan->settings.data;
+  if (!strcmp(cell->domain, "kitchen")) {
+    return bfm_fail(BFM_IO,
+                    "%s has %s, but not %s: put it there, or choose other cells by --filter",
+                    folder, found, missing);
+  }
+  paper_data_command(cell->domain, cell->data, command, sizeof command);
+  return bfm_fail(
+      BFM_IO,
+      "%s has %s, but not %s: put it there, choose other cells by --filter, or put data "
+      "there that bfm makes: %s",
+      folder, found, missing, command);
+}
+
+// A folder with some of D4RL's files is not filled up with data that bfm collects: a table would mix
+// the two.
+static int check_originals(const PaperPlan *plan) {
+  char found[NAME_MAX], missing[NAME_MAX], path[PATH_MAX];
+  PaperCell cell;
+  int any = 0;
+  for (int i = 0; !any && paper_cell_at(plan->table, i, &cell); i++) {
+    any = find_original(plan, &cell, found, sizeof found);
+  }
+  for (int i = 0; any && paper_cell_at(plan->table, i, &cell); i++) {
+    if (!paper_cell_matches(&cell, plan->settings.filter)) continue;
+    find_path(plan, &cell, path, sizeof path);
+    if (!access(path, F_OK)) continue;
+    find_original(plan, &cell, missing, sizeof missing);
+    return refuse_mixture(plan, &cell, found, missing);
+  }
+  return BFM_OK;
+}
+
 // collect the data unless it is there; if another process begins to collect it first, use that data
 static int make_data(const PaperPlan *plan, const PaperCell *cell, const char *path) {
   char original[NAME_MAX];
@@ -472,7 +516,7 @@ static int run_cell(const PaperPlan *plan, const PaperCell *cell, LastData *last
 int paper_run(const PaperPlan *plan) {
   PaperCell cell;
   LastData last = {.path = ""};
-  int matching = 0, diverged = 0, status = BFM_OK;
+  int matching = 0, diverged = 0, status = check_originals(plan);
   for (int i = 0; !status && paper_cell_at(plan->table, i, &cell); i++) {
     if (!paper_cell_matches(&cell, plan->settings.filter)) continue;
     matching++;

@@ -105,6 +105,7 @@ typedef struct {
   double mean, std;  // over seeds; std is the sample standard deviation, NaN for a single seed
   int seeds;
   int64_t steps, episodes;
+  double updates;    // of the ledger's line
   const char *more;  // options other than the table's
   int from_log;      // whether a seed was entered by bfm paper add
 } PaperOurs;

@@ -347,6 +347,19 @@ def test_everything_else_is_marked_with_what_differs(change, says, tmp_path):
   assert f"; {says}\n" in text
 
 
+@pytest.mark.parametrize("updates, says", [(0.05, ", data with 0.05 of 0.5 updates a transition"), (0.5, "")])
+def test_rnd_data_with_fewer_updates_is_marked(updates, says, tmp_path):
+  line = {"run": "walker rnd algo=fb d=64", "more": "", "seed": 0, "steps": 1000, "es": 0,
+          "episodes": 10, "config": {**CONFIG, **FB}, "precision": "f32", "returns": {"stand": 1},
+          "data": {"checksum": 7, "collector": "rnd", "options": {"updates": updates}}}
+  (tmp_path / "ledger.jsonl").write_text(json.dumps(line) + "\n")
+  shutil.copytree(ROOT / "results" / "paper", tmp_path / "paper")
+  flags = ["paper", "show", "rnd", "--filter", "walker FB", "--results", tmp_path]
+  assert f"\na             1000 of 1M steps, 1 of 5 seeds, 10 of 100 episodes{says}\n" in run(*flags).stdout
+  item = next(x for x in map(json.loads, run(*flags, "--json").stdout.splitlines()) if "ours" in x)
+  assert item.get("data_updates") == updates
+
+
 def test_seeds_with_other_configurations_are_not_averaged(tmp_path):
   shown, _ = block(tmp_path, [(FB, 7, 1000, 100, 2), ({**FB, "ortho": 1}, 7, 1000, 500, 1)])
   assert shown["FB"]["ours"] == 100.5 and shown["FB"]["seeds"] == 2
@@ -640,6 +653,16 @@ def test_a_missing_file_of_d4rl_is_named(tmp_path):
   text = paper(tmp_path, "run", "d4rl", *TINY, "--seeds", 1, "--filter", "hopper d4rl-medium-replay BC")
   assert f"collect {tmp_path}/data/hopper-d4rl-medium-replay.h5, because neither it nor D4RL's " \
          "hopper_medium_replay-v2.hdf5 is there\n" in text
+
+
+def test_a_folder_with_some_of_d4rls_files_is_not_filled_up(tmp_path):
+  published(tmp_path / "data", "halfcheetah_medium-v2.hdf5", 17, 6)
+  error = refused("paper", "run", "d4rl", *TINY, "--seeds", 1, *places(tmp_path))
+  assert f"{tmp_path}/data has halfcheetah_medium-v2.hdf5, but not halfcheetah_medium_replay-v2.hdf5" in error
+  assert "bfm collect halfcheetah --with d4rl-medium-replay" in error
+  assert not (tmp_path / "runs").exists()  # before the first cell is trained
+  text = paper(tmp_path, "run", "d4rl", *TINY, "--seeds", 1, "--filter", "halfcheetah d4rl-medium BC")
+  assert "train   BC" in text
 
 
 def test_the_list_shows_what_has_been_run(tmp_path):
