@@ -175,6 +175,8 @@ $(BUILD)/tests/unit/%: tests/unit/%.c $(BUILD)/objects.a
 $(BUILD)/tests/unit/test_cuda: $(CUDA_TESTS)
 $(BUILD)/tests/unit/test_progress: $(BUILD)/src/cli/progress.o
 $(BUILD)/tests/unit/test_statistics: $(BUILD)/src/paper/statistics.o
+SERVED := $(addprefix $(BUILD)/src/serve/,models.o shelf.o watch.o health.o run_log.o curve.o tail.o)
+$(BUILD)/tests/unit/test_models $(BUILD)/tests/unit/test_watch: $(SERVED)
 
 $(BUILD)/tests/fuzz/%: tests/fuzz/%.c $(BUILD)/objects.a
 	@mkdir -p $(@D)
