@@ -44,7 +44,10 @@ static const char *at(const char *name) {
 }
 
 static void train(const char *name, const char *options) {
-  bfm_training run = {.size = sizeof run, .data = files, .data_count = 1, .output = at(name),
+  bfm_training run = {.size = sizeof run,
+                      .data = files,
+                      .data_count = 1,
+                      .output = at(name),
                       .options = options};
   good(bfm_train(&run));
 }
@@ -88,8 +91,8 @@ static void refused(const char *path, const char *why) {
 static const char *write_model(const char *name, const char *env, const char *obs_dim) {
   const float zero = 0;
   const Tensor tensor = {.name = "x", .type = TENSOR_F32, .dims = 1, .shape = {1}, .data = &zero};
-  const char *const metadata[] = {"bfm",  "model",  "env",       env,      "obs_dim", obs_dim,
-                                  "step", "100000", "act_dim", "9", "config", "{}", NULL};
+  const char *const metadata[] = {"bfm",    "model",   "env", env,      "obs_dim", obs_dim, "step",
+                                  "100000", "act_dim", "9",   "config", "{}",      NULL};
   good(safetensors_write(at(name), &tensor, 1, metadata));
   return at(name);
 }
@@ -124,10 +127,13 @@ static void test_labels_and_paths(void **state) {
   const char *paths[] = {slashed, at("b.safetensors"), at("one"), at("two"), at("b.safetensors")};
   Models *m = open_models(paths, 5);
   static const char *const labels[] = {"a-model", "b", "b-2", "one", "two.0", "two.1", "b-3"};
-  static const char *const names[] = {
-      "shelf/a model.safetensors", "shelf/b.safetensors",     "b.safetensors",
-      "one/model.safetensors",     "two/model.0.safetensors", "two/model.1.safetensors",
-      "b.safetensors"};
+  static const char *const names[] = {"shelf/a model.safetensors",
+                                      "shelf/b.safetensors",
+                                      "b.safetensors",
+                                      "one/model.safetensors",
+                                      "two/model.0.safetensors",
+                                      "two/model.1.safetensors",
+                                      "b.safetensors"};
   assert_int_equal(models_count(m), 7);
   for (int i = 0; i < 7; i++) {
     assert_string_equal(models_label(m, i), labels[i]);
@@ -442,7 +448,9 @@ static int make_folder(void **state) {
   strcpy(folder, "/tmp/bfm-models-XXXXXX");
   if (!mkdtemp(folder)) return -1;
   snprintf(data, sizeof data, "%s/data.h5", folder);
-  bfm_collection run = {.size = sizeof run, .env = "point_mass", .output = data,
+  bfm_collection run = {.size = sizeof run,
+                        .env = "point_mass",
+                        .output = data,
                         .options = "{\"steps\": 300, \"envs\": 4, \"threads\": 1}"};
   good(bfm_collect(&run));
   train("one", "{" TINY ", \"steps\": 4}");
