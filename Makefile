@@ -175,13 +175,17 @@ $(BUILD)/tests/unit/%: tests/unit/%.c $(BUILD)/objects.a
 $(BUILD)/tests/unit/test_cuda: $(CUDA_TESTS)
 $(BUILD)/tests/unit/test_progress: $(BUILD)/src/cli/progress.o
 $(BUILD)/tests/unit/test_statistics: $(BUILD)/src/paper/statistics.o
+$(BUILD)/tests/unit/test_message: $(BUILD)/src/serve/message.o
+$(BUILD)/tests/unit/test_outbox: $(BUILD)/src/serve/outbox.o
 SERVED := $(addprefix $(BUILD)/src/serve/,models.o shelf.o watch.o health.o run_log.o curve.o tail.o)
 $(BUILD)/tests/unit/test_models $(BUILD)/tests/unit/test_watch: $(SERVED)
 
 $(BUILD)/tests/fuzz/%: tests/fuzz/%.c $(BUILD)/objects.a
 	@mkdir -p $(@D)
 	$(SAY) $(CC) $(bfm_CPPFLAGS) $(bfm_CFLAGS) -MF $@.d -fsanitize=fuzzer $(bfm_LDFLAGS) $< -o $@ \
-	  $(BUILD)/objects.a $(LDLIBS)
+	  $(filter %.o,$^) $(BUILD)/objects.a $(LDLIBS)
+
+$(BUILD)/tests/fuzz/fuzz_message: $(BUILD)/src/serve/message.o
 
 # a program's output is shown only when it fails
 RUN = mkdir -p $(BUILD)/logs; log=$(BUILD)/logs/$$(basename $$program).log; \
@@ -207,7 +211,7 @@ test-unit: $(UNIT:=.run)
 
 # With SAN=thread: the tests of what threads share. test_runs is left out, as gcc 12's sanitizer does
 # not know pthread_clockjoin_np.
-THREADED := collect crew evaluate interface reward sim threads
+THREADED := collect crew evaluate interface outbox reward sim threads
 THREADED := $(THREADED:%=$(BUILD)/tests/unit/test_%)
 test-threads: export TSAN_OPTIONS ?= history_size=7:suppressions=$(CURDIR)/tests/tsan.supp
 test-threads: $(THREADED:=.run)

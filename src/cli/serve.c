@@ -63,11 +63,8 @@ static void open_browser(const char *address) {
 
 static int serve(const Arguments *a, Models *models) {
   const ServeOptions *o = &a->options;
-  ServerOptions options = {.host = o->host,
-                           .port = (int)o->port,
-                           .clients = (int)o->clients,
-                           .models = models,
-                           .stop = &cli_stop};
+  ServerOptions options = {.host = o->host, .port = (int)o->port, .clients = (int)o->clients,
+                           .models = models, .stop = &cli_stop};
   Server *server;
   int status = server_new(&server, &options);
   if (status) {
@@ -102,9 +99,7 @@ int cli_serve(int argc, char **argv) {
   if (!a.paths) return cli_fail(bfm_fail(BFM_NO_MEMORY, "out of memory for %d arguments", argc));
   Flags flags = {.table = serve_options, .fields = &a.options, .heading = "The server"};
   const CommandLine line = {
-      .options = own_options,
-      .parse = parse,
-      .arguments = "[MODEL.safetensors | FOLDER]...",
+      .options = own_options, .parse = parse, .arguments = "[MODEL.safetensors | FOLDER]...",
       .help =
           "Open the playground: type a reward in a browser and see the robot obey, change it while "
           "it moves, pull it, pose it, compare prompts, and take the result home as code. Give "
@@ -117,8 +112,7 @@ int cli_serve(int argc, char **argv) {
           "  bfm serve models/walker.safetensors --open\n"
           "  bfm serve runs/walker --port 8000\n"
           "  ssh -L 8080:127.0.0.1:8080 machine   # then open the address of the bfm serve there\n",
-      .flags = {&flags},
-      .run = run};
+      .flags = {&flags}, .run = run};
   int status = cli_run(&line, argc, argv, &a);
   free(a.paths);
   return status;

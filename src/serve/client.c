@@ -47,10 +47,7 @@ static void wake(void *context) {
 int client_new(Client **out, Models *models, void (*wake_server)(void *context), void *context) {
   Client *client = *out = calloc(1, sizeof *client);
   if (!client) return bfm_fail(BFM_NO_MEMORY, "out of memory for a client");
-  *client = (Client){.models = models,
-                     .wake = wake_server,
-                     .context = context,
-                     .allowance = BURST,
+  *client = (Client){.models = models, .wake = wake_server, .context = context, .allowance = BURST,
                      .refilled = seconds_now()};
   int status = outbox_new(&client->outbox, wake, client);
   if (!status) status = stage_new(&client->stage, models, client->outbox);

@@ -6,7 +6,6 @@
 #include "serve/message.h"
 
 #include <cjson/cJSON.h>
-#include <math.h>
 #include <string.h>
 
 typedef enum {
@@ -211,22 +210,42 @@ static int read_fields(const Kind *kind, const cJSON *object, Message *message) 
   return BFM_OK;
 }
 
-// what a row of the table cannot say
-static int complete(Message *m) {
+// a formula's place of an error is counted in bytes, and every name that it may use is ASCII
+static int check_ascii(const char *text) {
+  for (const char *c = text; *c; c++) {
+    if ((*c >= ' ' && *c <= '~') || *c == '\n' || *c == '\t') continue;
+    return bfm_fail(BFM_BAD_ARGUMENT, "byte %td of the text is not ASCII", c - text);
+  }
+  return BFM_OK;
+}
+
+// what the rows of the table do not say
+static int check_rest(const Message *m) {
   if (m->say == SAY_OPEN && m->slots == 3) {
     return bfm_fail(BFM_BAD_ARGUMENT, "\"slots\" must be 1, 2 or 4, not 3");
   }
-  if (m->say == SAY_GHOST) m->on = !m->on;  // the field says "off"
   if (m->say == SAY_GHOST && m->on && !m->count) {
-    return bfm_fail(BFM_BAD_ARGUMENT, "\"ghost\" needs \"qpos\" or \"off\"");
+    return bfm_fail(BFM_BAD_ARGUMENT, "\"ghost\" lacks the field \"qpos\"");
   }
-  if (m->say != SAY_PROMPT) return BFM_OK;
-  int texts = m->kind == PROMPT_REWARD || m->kind == PROMPT_GOAL;
-  if (texts && !*m->text) return bfm_fail(BFM_BAD_ARGUMENT, "the prompt is empty");
-  if ((m->kind == PROMPT_POSE || m->kind == PROMPT_Z) && !m->count) {
-    return bfm_fail(BFM_BAD_ARGUMENT, "the prompt has no numbers");
+  if (m->say == SAY_TAKE && m->kind != TAKE_Z && m->seconds == 0) {
+    return bfm_fail(BFM_BAD_ARGUMENT, "\"take\" lacks the field \"seconds\"");
   }
-  return BFM_OK;
+  return m->say == SAY_CHECK || m->say == SAY_PROMPT ? check_ascii(m->text) : BFM_OK;
+}
+
+static int check_prompt(const Message *m) {
+  static const char *const fields[] = {[PROMPT_REWARD] = "text",
+                                       [PROMPT_GOAL] = "text",
+                                       [PROMPT_POSE] = "qpos",
+                                       [PROMPT_DEMO] = "seconds",
+                                       [PROMPT_Z] = "z"};
+  int there[] = {[PROMPT_REWARD] = *m->text,
+                 [PROMPT_GOAL] = *m->text,
+                 [PROMPT_POSE] = m->count,
+                 [PROMPT_DEMO] = m->seconds > 0,
+                 [PROMPT_Z] = m->count};
+  if (m->say != SAY_PROMPT || there[m->kind]) return BFM_OK;
+  return bfm_fail(BFM_BAD_ARGUMENT, "the prompt lacks \"%s\"", fields[m->kind]);
 }
 
 static int read_object(const cJSON *object, Message *message) {
@@ -238,7 +257,9 @@ static int read_object(const cJSON *object, Message *message) {
   if (!kind) return bfm_fail(BFM_BAD_ARGUMENT, "\"do\" names no message that this server knows");
   message->say = kind->say;
   TRY(read_fields(kind, object, message));
-  return complete(message);
+  if (message->say == SAY_GHOST) message->on = !message->on;  // the field says "off"
+  TRY(check_rest(message));
+  return check_prompt(message);
 }
 
 int message_read(Message *message, const char *text, size_t size) {

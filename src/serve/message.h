@@ -41,10 +41,10 @@ enum {
 // Fields that a message does not have are 0; each is within the range that docs/playground.md names.
 typedef struct {
   Say say;
-  int kind;          // a PromptKind, TakeKind or ResetKind
-  int64_t id;        // answers carry it
-  int slot;          // -1: all slots
-  int on;            // of pause; of ghost: 0 is "off"
+  int kind;    // a PromptKind, TakeKind or ResetKind
+  int64_t id;  // answers carry it
+  int slot;    // -1: all slots
+  int on;      // of pause; of ghost: 0 is "off"
   int slots, es, body;
   int64_t seed, seq;
   double seconds, ramp, softmax, factor, noise;
