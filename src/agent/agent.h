@@ -32,6 +32,7 @@ typedef struct {
   pthread_cond_t given;
   struct Workspace *idle;
   int count;  // of all, idle or not
+  int first;  // whether there is the one with the agent's threads
 } Workspaces;
 
 struct bfm_agent {

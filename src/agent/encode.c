@@ -12,6 +12,7 @@
 
 #include "agent/workspace.h"
 #include "core/cholesky.h"
+#include "core/deadline.h"
 
 #define KEEP 131072  // states whose activations are kept between passes
 
@@ -127,6 +128,7 @@ static int sum_block(Workspace *w, int64_t k, int64_t lo, int64_t hi, double *su
     n = p->rows - row < p->chunk ? p->rows - row : p->chunk;
     int kept = row + n <= p->kept;
     int64_t at = kept ? row : p->kept;
+    TRY(deadline_check());
     if (!kept || k == 0) TRY(put_states(w, row, n, at));
     run_b(w, at, n, kept ? k : 0, k + 1);
     ops->weighted_sum(ops, &(WeightedSum){.out = p->sum + lo, .w = p->w + at, .x = p->b + lo,
@@ -162,7 +164,8 @@ static int solve_least_squares(Workspace *w, float *z) {
       gram && right && phi ? BFM_OK : bfm_fail(BFM_NO_MEMORY, "out of memory for least squares");
   for (int64_t row = 0, n; row < p->rows && !status; row += n) {
     n = p->rows - row < p->chunk ? p->rows - row : p->chunk;
-    status = put_states(w, row, n, 0);
+    status = deadline_check();
+    if (!status) status = put_states(w, row, n, 0);
     if (!status) run_b(w, 0, n, 0, 1);
     if (!status) status = w->ops->download(w->ops, phi, p->b, n * d * sizeof *phi);
     for (int64_t i = 0; i < n && !status; i++) {

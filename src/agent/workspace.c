@@ -25,16 +25,24 @@ static void close_workspace(Workspace *w) {
   free(w);
 }
 
+static _Thread_local int spare_threads;
+
+void workspace_spare_threads(int spare) { spare_threads = spare; }
+
 int workspace_take(bfm_agent *a, Workspace **out) {
   Workspaces *pool = &a->workspaces;
+  int spare = spare_threads && agent_on_cpu(a);
   pthread_mutex_lock(&pool->mutex);
   while (!pool->idle && pool->count && !agent_on_cpu(a)) {
     pthread_cond_wait(&pool->given, &pool->mutex);
   }
-  *out = pool->idle;
-  int first = !pool->count;
-  if (*out) pool->idle = (*out)->next;
+  Workspace **place = &pool->idle;
+  if (spare && *place && (*place)->ops == a->ops) place = &(*place)->next;
+  int first = !spare && !pool->first;
+  *out = first ? NULL : *place;
+  if (*out) *place = (*out)->next;
   else pool->count++;
+  pool->first |= first;
   pthread_mutex_unlock(&pool->mutex);
   if (*out) return BFM_OK;
 
@@ -42,6 +50,7 @@ int workspace_take(bfm_agent *a, Workspace **out) {
   if (!status) return BFM_OK;
   pthread_mutex_lock(&pool->mutex);
   pool->count--;
+  if (first) pool->first = 0;
   pthread_cond_signal(&pool->given);
   pthread_mutex_unlock(&pool->mutex);
   return status;
@@ -65,5 +74,5 @@ void workspaces_free(bfm_agent *a) {
     close_workspace(w);
   }
   a->workspaces.idle = NULL;
-  a->workspaces.count = 0;
+  a->workspaces.count = a->workspaces.first = 0;
 }

@@ -44,6 +44,11 @@ typedef struct Workspace {
 int workspace_take(bfm_agent *agent, Workspace **workspace);
 void workspace_give(bfm_agent *agent, Workspace *workspace);
 
+// Have calls of this thread use one CPU thread each, also when they come alone: for a thread that acts
+// on few observations at every control step, which more threads hardly speed up, while another thread
+// may need them for a prompt.
+void workspace_spare_threads(int spare);
+
 // in a function that acts or prompts: a workspace w until the function returns
 #define WORKSPACE(w, agent)                                        \
   __attribute__((cleanup(workspace_leave))) Workspace *(w) = NULL; \

@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/deadline.h"
+
 #define CHUNK 256  // states per task
 
 typedef struct {
@@ -22,7 +24,8 @@ typedef struct {
   const double *qpos, *qvel, *act;
   double *out;
   Worker *workers;
-  atomic_int_fast64_t bad;  // the first invalid state; n: none
+  const Deadline *deadline;  // of the calling thread
+  atomic_int_fast64_t bad;   // the first invalid state; n: none
 } Bulk;
 
 // whether MuJoCo would accept these numbers of a state
@@ -42,6 +45,7 @@ static void run_chunk(void *context, int64_t task, int worker) {
   const mjModel *m = b->model;
   Reward *reward = b->workers[worker].reward;
   mjData *d = b->workers[worker].data;
+  if (deadline_passed(b->deadline)) return;
 
   int64_t end = (task + 1) * CHUNK < b->n ? (task + 1) * CHUNK : b->n;
   for (int64_t i = task * CHUNK; i < end; i++) {
@@ -92,6 +96,7 @@ static int run(Bulk *b, const Reward *reward, Threads *threads) {
   workers_free(b->workers, count);
   if (status) return status;
 
+  TRY(deadline_check());
   if (b->bad < b->n) {
     return bfm_fail(BFM_BAD_ARGUMENT, "state %lld has NaN or a number beyond ±%g",
                     (long long)b->bad, mjMAXVAL);
@@ -121,7 +126,7 @@ int rewards_bulk(const mjModel *model, const Alias *aliases, const char *express
     else status = bfm_fail(BFM_NO_MEMORY, "out of memory for a copy of the model");
   }
   Bulk bulk = {.model = passive ? passive : model, .n = n, .qpos = qpos, .qvel = qvel, .act = act,
-               .out = out, .bad = n};
+               .out = out, .deadline = deadline_now(), .bad = n};
   if (!status) status = run(&bulk, reward, threads);
   mj_deleteModel(passive);
   reward_free(reward);

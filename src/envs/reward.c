@@ -76,6 +76,31 @@ typedef struct {
 
 static int expression(Compiler *c);
 
+static _Thread_local RewardPlace error_place;
+
+RewardPlace reward_error_place(void) { return error_place; }
+
+void reward_error_set(RewardPlace place) { error_place = place; }
+
+static void suggest(const char *name) {
+  snprintf(error_place.meant, sizeof error_place.meant, "%s", name);
+}
+
+static int is_name_start(char c) { return isalpha((unsigned char)c) || c == '_'; }
+
+static int is_name(char c) { return isalnum((unsigned char)c) || c == '_' || c == '.'; }
+
+// the characters of the word or the operator that begins here
+static int word_length(const char *text) {
+  int length = 0;
+  while (is_name(text[length])) length++;
+  if (length && text[length] == ':' && quantity_is_prefix(text, (size_t)length)) {
+    length++;
+    while (is_name(text[length])) length++;
+  }
+  return length ? length : *text != 0;
+}
+
 // extends the message of bfm_fail by the place of the error, with a caret under it
 static int fail_at(Compiler *c, const char *place) {
   enum { BEFORE = 40, SHOWN = 76 };
@@ -88,6 +113,8 @@ static int fail_at(Compiler *c, const char *place) {
     place = c->alias;
   }
   int offset = (int)(place - c->typed);
+  error_place.at = offset;
+  error_place.length = word_length(place);
   int start = offset > BEFORE ? offset - BEFORE : 0, n = 0;
   for (; n < SHOWN && c->typed[start + n]; n++) {
     char letter = c->typed[start + n];
@@ -136,10 +163,6 @@ static int expect(Compiler *c, char closing, const char *opened) {
   if (!next) return FAIL_AT(c, opened, "'%c' is missing for the '%c' here", closing, *opened);
   return FAIL_AT(c, c->at, "expected an operator or '%c' before '%c'", closing, next);
 }
-
-static int is_name_start(char c) { return isalpha((unsigned char)c) || c == '_'; }
-
-static int is_name(char c) { return isalnum((unsigned char)c) || c == '_' || c == '.'; }
 
 // ---------------------------------- numbers ------------------------------------------------------
 
@@ -231,6 +254,7 @@ static int fail_unknown(Compiler *c, const char *place, const char *name) {
                    object);
   }
   if (!best[0] || !strcmp(meant, name)) { return FAIL_AT(c, place, REWARD_UNKNOWN " '%s'", name); }
+  if (!c->alias) suggest(meant);
   return FAIL_AT(c, place, REWARD_UNKNOWN " '%s' (did you mean '%s'?)", name, meant);
 }
 
@@ -375,6 +399,7 @@ static int call(Compiler *c, const char *place, const char *name) {
     Suggestion nearest = {.word = name};
     for (const Function *g = reward_functions; g->name; g++) suggest_try(&nearest, g->name);
     if (!nearest.best) return FAIL_AT(c, place, "there is no function '%s'", name);
+    suggest(nearest.best);
     return FAIL_AT(c, place, "there is no function '%s' (did you mean '%s'?)", name, nearest.best);
   }
 
@@ -575,6 +600,7 @@ static int reward_bind(Reward *r) {
 
 int reward_new(Reward **reward, const mjModel *model, const Alias *aliases, const char *typed) {
   *reward = NULL;
+  error_place = (RewardPlace){.at = -1};
   if (strlen(typed) > REWARD_MAX_LENGTH) {
     return bfm_fail(BFM_BAD_ARGUMENT, "the reward has %zu characters, but at most %d are allowed",
                     strlen(typed), REWARD_MAX_LENGTH);

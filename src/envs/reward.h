@@ -34,6 +34,16 @@ enum {
 // Compiles an expression; aliases may be NULL. An error states its place and suggests a near name.
 int reward_new(Reward **reward, const mjModel *model, const Alias *aliases, const char *expression);
 
+// Where the calling thread's last reward_new failed: `length` characters of the expression from `at` on,
+// and the name that was probably meant, or an empty text. at is -1 if the error has no place.
+typedef struct {
+  int at, length;
+  char meant[256];
+} RewardPlace;
+
+RewardPlace reward_error_place(void);
+void reward_error_set(RewardPlace place);  // for callers who know more
+
 // a copy for another thread, because only one thread at a time may use a Reward
 int reward_copy(Reward **copy, const Reward *reward);
 void reward_free(Reward *reward);

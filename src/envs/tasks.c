@@ -3,6 +3,7 @@
 
 #include "envs/tasks.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "core/suggest.h"
@@ -202,6 +203,9 @@ int task_suggest(const World *world, const char *text, int status) {
   quantities_nearest(world->model, &nearest);
   for (const Alias *a = world->domain->aliases; a && a->name; a++) suggest_try(&nearest, a->name);
   if (!best || nearest.best != best) return status;
+  RewardPlace place = reward_error_place();
+  snprintf(place.meant, sizeof place.meant, "%s", best);
+  reward_error_set(place);
   return bfm_fail(status, "%s has no task and no quantity \"%s\"; did you mean the task %s?",
                   domain, text, best);
 }

@@ -22,6 +22,7 @@
 typedef struct {
   char name[256];
   double value;
+  int at;  // offset in the goal
 } Term;
 
 // the length of the text up to the next comma outside parentheses
@@ -59,14 +60,20 @@ static int parse_term(Term *term, const char *text, size_t length) {
       (int)length, text);
 }
 
-static int parse_goal(const char *text, Term *terms, int *count) {
+static int parse_goal(const char *goal, Term *terms, int *count) {
+  const char *text = goal;
+  reward_error_set((RewardPlace){.at = -1});
   for (*count = 0;; text++) {
     if (*count == GOAL_TERMS) {
       return bfm_fail(BFM_BAD_ARGUMENT, "a goal may have at most %d values", GOAL_TERMS);
     }
     text += strspn(text, " \t");
     size_t length = term_length(text);
-    TRY(parse_term(&terms[(*count)++], text, length));
+    Term *term = &terms[(*count)++];
+    term->at = (int)(text - goal);
+    int status = parse_term(term, text, length);
+    if (status) reward_error_set((RewardPlace){.at = term->at, .length = (int)length});
+    TRY(status);
     text += length;
     if (!*text) return BFM_OK;
   }
@@ -88,7 +95,12 @@ static int nearest_state(bfm_agent *a, const World *world, const Term *terms, in
   for (int t = 0; t < count; t++) {
     double *x = values + t * n;
     int status = prompt_values(a, world, terms[t].name, x);
-    if (status) return bfm_fail_prefix(status, "goal \"%s\": ", terms[t].name);
+    if (status) {
+      RewardPlace place = reward_error_place();
+      if (place.at >= 0) place.at += terms[t].at;
+      reward_error_set(place);
+      return bfm_fail_prefix(status, "goal \"%s\": ", terms[t].name);
+    }
     double spread = spread_of(x, n);
     for (int64_t i = 0; i < n; i++) {
       double off = (x[i] - terms[t].value) / spread;
@@ -101,13 +113,23 @@ static int nearest_state(bfm_agent *a, const World *world, const Term *terms, in
   return BFM_OK;
 }
 
-bfm_status bfm_agent_prompt_goal(bfm_agent *a, int replica, const char *goal, float *z,
-                                 char *report, size_t size) {
-  NEED("agent, goal, z", a, goal, z);
-  SHARED(a);
+static void describe(const bfm_agent *a, const Term *terms, int count, const double *values,
+                     double distance, int64_t best, char *report, size_t size) {
+  int64_t n = a->prompt.count;
+  size_t at =
+      snprintf(report, size, "prompt state %ld of %ld, %.2g standard deviations away:", (long)best,
+               (long)n, sqrt(distance));
+  for (int t = 0; t < count && at < size; t++) {
+    at += snprintf(report + at, size - at, "%s %s %.4g (goal %.4g)", t ? "," : "", terms[t].name,
+                   values[t * n + best], terms[t].value);
+  }
+}
+
+int prompt_goal_state(bfm_agent *a, const char *goal, int64_t *state, char *report, size_t size) {
   Term terms[GOAL_TERMS];
   int count;
-  int64_t best = 0, n = a->prompt.count;
+  int64_t n = a->prompt.count;
+  *state = 0;
   TRY(prompt_need_states(a));
   TRY(parse_goal(goal, terms, &count));
   double *values = calloc((size_t)(n * (count + 1)), sizeof *values);
@@ -116,23 +138,25 @@ bfm_status bfm_agent_prompt_goal(bfm_agent *a, int replica, const char *goal, fl
   double *distance = values + count * n;
   const World *world = NULL;
   int status = prompt_world(a, &world);
-  if (!status) status = nearest_state(a, world, terms, count, values, distance, &best);
+  if (!status) status = nearest_state(a, world, terms, count, values, distance, state);
   world_release(world);
-  if (!status && !isfinite(distance[best])) {
+  if (!status && !isfinite(distance[*state])) {
     status = bfm_fail(BFM_BAD_ARGUMENT, "goal \"%s\" is too far from all prompt states", goal);
   }
   if (!status && report) {
-    size_t at = snprintf(report, size,
-                         "prompt state %ld of %ld, %.2g standard deviations away:", (long)best,
-                         (long)n, sqrt(distance[best]));
-    for (int t = 0; t < count && at < size; t++) {
-      at += snprintf(report + at, size - at, "%s %s %.4g (goal %.4g)", t ? "," : "", terms[t].name,
-                     values[t * n + best], terms[t].value);
-    }
+    describe(a, terms, count, values, distance[*state], *state, report, size);
   }
   free(values);
-  TRY(status);
-  return bfm_agent_prompt_states(a, replica, 1, a->prompt.obs + best * a->obs_dim, z);
+  return status;
+}
+
+bfm_status bfm_agent_prompt_goal(bfm_agent *a, int replica, const char *goal, float *z,
+                                 char *report, size_t size) {
+  NEED("agent, goal, z", a, goal, z);
+  SHARED(a);
+  int64_t state;
+  TRY(prompt_goal_state(a, goal, &state, report, size));
+  return bfm_agent_prompt_states(a, replica, 1, a->prompt.obs + state * a->obs_dim, z);
 }
 
 // ------------------------------- states ----------------------------------------------------------

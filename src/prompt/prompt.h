@@ -36,6 +36,11 @@ int prompt_rewards(bfm_agent *agent, const char *text, float *rewards);
 int prompt_reward_z(bfm_agent *agent, int replica, const char *reward, double softmax, float *z,
                     char *report, size_t size);
 
+// The prompt state nearest to named values, and bfm_agent_prompt_goal's report, unless it is NULL. After
+// an error, reward_error_place says where it is in the goal.
+int prompt_goal_state(bfm_agent *agent, const char *goal, int64_t *state, char *report,
+                      size_t size);
+
 // z of a goal in a JSON file
 int prompt_file_goal(bfm_agent *agent, int replica, const char *path, float *z);
 

@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "core/deadline.h"
 #include "envs/bulk.h"
 #include "envs/quantities.h"
 #include "reward_model.h"
@@ -495,6 +496,32 @@ static void test_errors_state_their_place(void **state) {
     if (!strstr(bfm_error(), rows[i].says) || !strstr(bfm_error(), place)) {
       fail_msg("%s: %s (wanted: %s, %s)", rows[i].expression, bfm_error(), rows[i].says, place);
     }
+    assert_int_equal(reward_error_place().at, rows[i].place - 1);
+  }
+}
+
+static void test_places_have_a_length_and_a_suggestion(void **state) {
+  (void)state;
+  static const struct {
+    const char *expression;
+    int at, length;
+    const char *meant;
+  } rows[] = {
+      {"1 + body:torsi.z", 4, 12, "torso.z"},
+      {"2 * spead > 1", 4, 5, "speed"},
+      {"tolerence(1)", 0, 9, "tolerance"},
+      {"2 * broken", 4, 6, ""},  // the name that is wrong stands in the alias
+      {"torso.z => 1", 8, 1, ""},
+      {"1 +", 3, 0, ""},
+      {" ", -1, 0, ""},
+  };
+  for (size_t i = 0; i < COUNT(rows); i++) {
+    Reward *reward;
+    assert_int_equal(reward_new(&reward, model, aliases, rows[i].expression), BFM_BAD_ARGUMENT);
+    RewardPlace place = reward_error_place();
+    assert_int_equal(place.at, rows[i].at);
+    assert_int_equal(place.length, rows[i].length);
+    assert_string_equal(place.meant, rows[i].meant);
   }
 }
 
@@ -764,6 +791,25 @@ static void test_bulk_refuses(void **state) {
   states_free(s);
 }
 
+static void test_bulk_stops_at_its_deadline(void **state) {
+  (void)state;
+  States s = states_new();
+  double out[STATES];
+  atomic_int cancel = 1;
+  Deadline late = {.seconds = -1}, cancelled = {.cancel = &cancel, .seconds = 10};
+  deadline_set(&late);
+  assert_int_equal(rewards_bulk(model, NULL, "torso.z", STATES, s.qpos, NULL, NULL, NULL, out),
+                   BFM_INTERRUPTED);
+  deadline_set(&cancelled);
+  assert_int_equal(rewards_bulk(model, NULL, "torso.z", STATES, s.qpos, NULL, NULL, NULL, out),
+                   BFM_INTERRUPTED);
+  assert_string_equal(bfm_error(), "cancelled");
+  deadline_set(NULL);
+  assert_int_equal(rewards_bulk(model, NULL, "torso.z", STATES, s.qpos, NULL, NULL, NULL, out),
+                   BFM_OK);
+  states_free(s);
+}
+
 // ---------------------------------- listing ------------------------------------------------------
 
 typedef struct {
@@ -814,6 +860,7 @@ int main(void) {
       cmocka_unit_test(test_rint_rounds_halves_to_even),
       cmocka_unit_test(test_log2_of_powers_of_two),
       cmocka_unit_test(test_errors_state_their_place),
+      cmocka_unit_test(test_places_have_a_length_and_a_suggestion),
       cmocka_unit_test(test_caret),
       cmocka_unit_test(test_limits),
       cmocka_unit_test(test_wrong_expressions),
@@ -821,6 +868,7 @@ int main(void) {
       cmocka_unit_test(test_stages),
       cmocka_unit_test(test_bulk),
       cmocka_unit_test(test_bulk_refuses),
+      cmocka_unit_test(test_bulk_stops_at_its_deadline),
       cmocka_unit_test(test_listing),
   };
   return cmocka_run_group_tests_name("reward", tests, set_up, tear_down);
