@@ -14,13 +14,26 @@
 // a name for the compiler, the path that browsers ask for, the file, its type
 #define PAGES(PAGE)                                     \
   PAGE(index, "/", "web/index.html", HTML)              \
+  PAGE(style, "/style.css", "web/style.css", CSS)       \
   PAGE(favicon, "/favicon.svg", "web/favicon.svg", SVG) \
+  PAGE(app, "/app.js", "web/app.js", JS)                \
   PAGE(camera, "/camera.js", "web/camera.js", JS)       \
+  PAGE(chart, "/chart.js", "web/chart.js", JS)          \
+  PAGE(code, "/code.js", "web/code.js", JS)             \
   PAGE(complete, "/complete.js", "web/complete.js", JS) \
   PAGE(ground, "/ground.js", "web/ground.js", JS)       \
+  PAGE(groups, "/groups.js", "web/groups.js", JS)       \
+  PAGE(keys, "/keys.js", "web/keys.js", JS)             \
   PAGE(link, "/link.js", "web/link.js", JS)             \
+  PAGE(pose, "/pose.js", "web/pose.js", JS)             \
+  PAGE(record, "/record.js", "web/record.js", JS)       \
+  PAGE(see, "/see.js", "web/see.js", JS)                \
   PAGE(shapes, "/shapes.js", "web/shapes.js", JS)       \
   PAGE(share, "/share.js", "web/share.js", JS)          \
+  PAGE(still, "/still.js", "web/still.js", JS)          \
+  PAGE(take, "/take.js", "web/take.js", JS)             \
+  PAGE(tell, "/tell.js", "web/tell.js", JS)             \
+  PAGE(theme, "/theme.js", "web/theme.js", JS)          \
   PAGE(touch, "/touch.js", "web/touch.js", JS)          \
   PAGE(view, "/view.js", "web/view.js", JS)             \
   PAGE(wire, "/wire.js", "web/wire.js", JS)             \
