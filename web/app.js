@@ -1,0 +1,527 @@
+// The page's state and how its parts work together: what the server says goes to the parts, and what
+// the user does goes to the server. After a lost connection the same state is set up again.
+
+import { Keys } from "./keys.js";
+import { Link, takeToken } from "./link.js";
+import { Pose } from "./pose.js";
+import { See } from "./see.js";
+import { fromFragment, toFragment } from "./share.js";
+import { Still } from "./still.js";
+import { Take, toClipboard } from "./take.js";
+import { Tell } from "./tell.js";
+import { Theme } from "./theme.js";
+import { Touch } from "./touch.js";
+import { grid, View } from "./view.js";
+import { arrows, check, radio } from "./groups.js";
+import * as wire from "./wire.js";
+
+const $ = (selector) => document.querySelector(selector);
+const LETTERS = "ABCD";
+
+// what a reconnection or a link brings back
+const state = { model: null, seed: 0, slots: 1, chosen: 0, prompts: [], es: 0, noise: 0, speed: 1,
+  paused: false };
+
+// for tests and for curious people at the console
+const bfm = window.bfm = { framesReceived: 0, z: [], qpos: [], scene: null, stats: null };
+
+let ids = 0;
+const nextId = () => ++ids;
+const asked = new Map();  // id → {slot, prompt, first} of prompts on their way
+let hello = null, scene = null, runs = null, saidHint = false;
+
+// ---------------------------------- parts -----------------------------------------------------------
+
+const theme = new Theme();
+const stage = $("#stage");
+const view = makeView();
+const see = new See($("#charts"), $("#histogram"), () => theme.colors);
+const link = new Link({ text, bytes, state: connection });
+const say = (message) => link.say(message);
+const pose = new Pose($("#pose"), {
+  ask: (qpos) => (qpos ? say({ do: "ghost", id: nextId(), qpos })
+    : (view.haunt(null), say({ do: "ghost", off: true }))),
+  here: () => bfm.qpos.length && bfm.qpos,
+});
+const tell = new Tell($("#tell"), { say, nextId, pose, prompt: send, choose,
+  histogram: (values) => see.count(values) });
+const take = new Take($("#take"), $("#code"), { say, toast, nextId, what: recipe,
+  slot: () => view.chosen });
+const touch = view.world && new Touch(view, stage, say, held);
+
+function makeView() {
+  try {
+    return new View($("#view"), { moved: remember });
+  } catch {
+    return new Still(stage);
+  }
+}
+
+// ---------------------------------- the server's words ----------------------------------------------
+
+const HEARD = {
+  hello(message) {
+    hello = message;
+    offerRobots();
+    if (message.runs.length) showRuns(message);
+    if (!hello.models.some(({ label }) => label === state.model)) {
+      if (state.model) toast(`There is no robot called ${state.model} here.`);
+      state.model = hello.models[0]?.label ?? null;
+      state.prompts = [];
+    }
+    open();
+  },
+
+  scene(message) {
+    scene = bfm.scene = message;
+    state.slots = scene.slots;
+    state.chosen = Math.min(state.chosen, scene.slots - 1);
+    $("#robot").value = state.model = scene.model;
+    $("#seed").value = scene.seed;
+    document.title = `${scene.title} – bfm playground`;
+    view.open(scene);
+    see.open(scene);
+    tell.open(scene);
+    check($("#slots"), scene.slots);
+    labels();
+    again();
+  },
+
+  checked: (message) => tell.checked(message),
+
+  prompted(message) {
+    const { slot, prompt, first } = asked.get(message.id) ?? {};
+    if (!prompt) return;
+    asked.delete(message.id);
+    const kept = prompt.kind === "demo" ? { kind: "z", name: "demonstration" } : prompt;
+    for (const i of slot < 0 ? state.prompts.keys() : [slot]) {
+      state.prompts[i] = { ...kept, z: message.z };
+      see.cut(i);
+    }
+    present();
+    if (slot < 0 || slot === view.chosen) {
+      if (!first) tell.clear();
+      if (message.counts) see.count(message);
+      tell.tell(message.warning ?? (first ? "" : message.report), message.warning ? "warning" : "");
+    }
+    // side by side, all begin in the same state once all have their prompts
+    if (first && !asked.size && scene.slots > 1) say({ do: "reset", how: "start" });
+  },
+
+  refused(message) {
+    if (take.refused(message)) return;
+    const { slot, prompt, first } = asked.get(message.id) ?? {};
+    asked.delete(message.id);
+    pose.answered();
+    if (first && slot >= 0 && prompt.text !== fallback(slot).text) {
+      send(slot, fallback(slot), 0, true);
+    }
+    if (!prompt) return toast(message.error);
+    tell.fail(message);
+    status();
+  },
+
+  stats(message) {
+    bfm.stats = message;
+    see.add(message);
+    const { score } = message.slots[view.chosen] ?? {};
+    $("#score").textContent = Number.isFinite(score) ? score.toFixed(2) : "–";
+    $("#rate").textContent = message.paused ? "paused"
+      : `${message.rate.toFixed(1)}× real time`;
+    for (const [i, label] of [...$("#labels").children].entries()) {
+      const value = message.slots[i]?.score;
+      label.querySelector("output").textContent = Number.isFinite(value) ? value.toFixed(2) : "";
+    }
+    if (message.paused !== state.paused) setPaused(message.paused);
+  },
+
+  progress: (message) => take.progress(message),
+  taken: (message) => take.taken(message),
+  run: (message) => runs?.run(message),
+
+  model(message) {
+    runs?.model?.(message);
+    toast(`${message.label} acts with its model of step ${message.step.toLocaleString("en")} now.`);
+  },
+
+  bye(message) {
+    link.reason = message.reason;
+  },
+};
+
+function text(message) {
+  HEARD[message.type]?.(message);
+}
+
+const READ = {
+  [wire.FRAME](buffer) {
+    say({ do: "ack", seq: wire.sequence(buffer) });
+    bfm.framesReceived++;
+    const frame = scene && wire.readFrame(buffer, scene);
+    if (!frame) return;
+    bfm.qpos = Array.from(frame.slots[view.chosen].qpos);
+    view.show(frame);
+    if (!saidHint) hint();
+  },
+  [wire.BLOB]: (buffer) => view.blob(wire.readBlob(buffer)),
+  [wire.PIECE]: (buffer) => take.piece(wire.readPiece(buffer)),
+  [wire.GHOST](buffer) {
+    if (pose.answered()) view.haunt(wire.readGhost(buffer).poses);
+  },
+};
+
+function bytes(buffer) {
+  READ[wire.kindOf(buffer)]?.(buffer);
+}
+
+// ---------------------------------- connection ------------------------------------------------------
+
+const LOST = {
+  lost: ["Connection lost", "The robot comes back as soon as bfm serve answers. This page keeps trying."],
+  refused: ["The server refuses this page", "Open the address that bfm serve printed: it ends with a"
+    + " token, and the token changes with every start. Or too many pages are open already."],
+  token: ["This page needs its token", "Open the address that bfm serve printed in the terminal, with"
+    + " everything after the #."],
+};
+
+function connection(how) {
+  const box = $("#lost");
+  box.hidden = how === "open";
+  document.body.classList.toggle("offline", how !== "open");
+  if (how === "open") return status("connected");
+  asked.clear();
+  take.end();
+  touch?.end();
+  const [title, sentence] = LOST[how];
+  box.querySelector("strong").textContent = title;
+  box.querySelector("p").textContent = link.reason ? `${link.reason} ${sentence}` : sentence;
+  status(how === "lost" ? "connection lost, trying again" : "not connected");
+}
+
+function open() {
+  if (!state.model) return status("there is no model to serve");
+  const { title } = hello.models.find(({ label }) => label === state.model);
+  status(`loading ${title}`);
+  asked.clear();
+  say({ do: "open", model: state.model, slots: state.slots, seed: state.seed });
+}
+
+// A new scene gets the state of the page
+function again() {
+  if (state.es || state.noise) sendAct();
+  if (state.speed !== 1) say({ do: "speed", factor: state.speed });
+  if (state.paused) say({ do: "pause", on: true });
+  state.prompts = Array.from({ length: scene.slots }, (_, i) => state.prompts[i] ?? fallback(i));
+  state.prompts.forEach((prompt, i) => send(i, prompt, 0, true));
+  choose(state.chosen);
+  show();
+}
+
+// what a robot does before somebody tells it something
+function fallback(slot) {
+  const names = scene.tasks.map(({ name }) => name);
+  const liked = ["walk", "run", "stand", "spin", ...names].filter((name) => names.includes(name));
+  const text = [...new Set(liked)][slot] ?? liked[0] ?? scene.examples[0]?.text ?? "1";
+  return { kind: "reward", text };
+}
+
+// ---------------------------------- prompts ---------------------------------------------------------
+
+// slot -1: all of them. first: the page asks, not the user.
+function send(slot, prompt, ramp, first = false) {
+  const { kind, text, qpos, seconds, softmax } = prompt, id = nextId();
+  const message = { do: "prompt", id, slot, kind, ramp };
+  if (text !== undefined) message.text = text;
+  if (kind === "pose") message.qpos = qpos;
+  if (kind === "z") message.z = prompt.z;
+  if (kind === "demo") message.seconds = seconds;
+  if (softmax) message.softmax = softmax;
+  if (!say(message)) return;
+  asked.set(id, { slot, prompt, first });
+  if (!first) closeHint();
+  status("prompting");
+}
+
+function nameOf({ kind, text, name }) {
+  return text ?? name ?? (kind === "pose" ? "a pose" : "a z");
+}
+
+// slot -1: prompts go to all robots; the measurements are then the first one's
+function choose(slot) {
+  state.chosen = Math.max(slot, 0);
+  view.choose(state.chosen);
+  see.choose(state.chosen);
+  tell.chosen(slot, state.prompts[state.chosen]);
+  present();
+}
+
+// everything that shows the present prompts
+function present() {
+  const prompt = state.prompts[view.chosen];
+  if (prompt?.z) {
+    bfm.z = prompt.z;
+    see.show(prompt.z);
+  }
+  tell.light(prompt);
+  [...$("#labels").children].forEach((label, i) => {
+    label.querySelector("span").textContent = state.prompts[i] ? nameOf(state.prompts[i]) : "";
+    label.setAttribute("aria-pressed", String(i === view.chosen));
+  });
+  status();
+  remember();
+}
+
+function labels() {
+  const [columns, rows] = grid(scene.slots, stage.clientWidth, stage.clientHeight);
+  const box = $("#labels");
+  box.style.gridTemplate = `repeat(${rows}, 1fr) / repeat(${columns}, 1fr)`;
+  box.replaceChildren(...(scene.slots === 1 ? [] : Array.from({ length: scene.slots }, (_, i) => {
+    const label = document.createElement("button");
+    label.type = "button";
+    label.dataset.slot = LETTERS[i];
+    const parts = ["b", "span", "output"].map((tag) => document.createElement(tag));
+    parts[0].textContent = LETTERS[i];
+    label.append(...parts);
+    label.addEventListener("click", () => choose(i));
+    return label;
+  })));
+}
+
+function status(text) {
+  const prompt = state.prompts[view.chosen];
+  const working = asked.size > 0;
+  const box = $("#status");
+  box.textContent = text ?? (working ? "prompting" : state.paused ? "paused"
+    : prompt ? `acting: ${nameOf(prompt)}` : "connected");
+  box.dataset.state = document.body.classList.contains("offline") ? "lost"
+    : working || text?.startsWith("loading") ? "waiting" : "good";
+  box.title = box.textContent;
+}
+
+// ---------------------------------- links and texts -------------------------------------------------
+
+let remembering = 0;
+
+// The address always says what the page shows, so that a reload or a bookmark brings it back
+function remember() {
+  clearTimeout(remembering);
+  remembering = setTimeout(() => {
+    if (scene) history.replaceState(null, "", `${location.pathname}#${fragment()}`);
+  }, 250);
+}
+
+function fragment() {
+  return toFragment({ ...state, prompts: state.prompts.slice(0, scene.slots), camera: view.camera });
+}
+
+function restore() {
+  const found = fromFragment(location.hash);
+  Object.assign(state, found);
+  if (found.prompts) state.slots = [1, 2, 4].find((count) => count >= found.prompts.length);
+  if (found.camera) view.camera = found.camera;
+  show();
+}
+
+async function copyLink() {
+  const address = `${location.origin}${location.pathname}#${scene ? fragment() : ""}`;
+  if (await toClipboard(address)) return toast("Copied a link to this state. It holds no token.");
+  history.replaceState(null, "", address);
+  toast("The address of this page is the link.");
+}
+
+function recipe() {
+  const prompt = state.prompts[view.chosen];
+  if (!scene || !prompt?.z) return null;
+  const { path } = hello.models.find(({ label }) => label === scene.model);
+  return { model: path, domain: scene.domain, prompt, seed: state.seed, es: state.es,
+    noise: state.noise, d: scene.d, task: scene.tasks.some(({ name }) => name === prompt.text) };
+}
+
+// ---------------------------------- controls --------------------------------------------------------
+
+function offerRobots() {
+  const box = $("#robot");
+  box.replaceChildren(...hello.models.map(({ label, title }) => new Option(title, label)));
+  box.disabled = hello.models.length === 0;
+}
+
+function setPaused(on) {
+  state.paused = on;
+  const button = $("#pause");
+  button.setAttribute("aria-pressed", String(on));
+  button.querySelector("use").setAttribute("href", on ? "#i-play" : "#i-pause");
+  button.querySelector(".name").textContent = on ? "Continue" : "Pause";
+  status();
+}
+
+function pause(on) {
+  say({ do: "pause", on });
+  setPaused(on);
+}
+
+function oneStep() {
+  if (!state.paused) pause(true);
+  say({ do: "step" });
+}
+
+function speed(factor) {
+  state.speed = Math.min(4, Math.max(0.1, Math.round(10 * factor) / 10));
+  say({ do: "speed", factor: state.speed });
+  show();
+}
+
+function sendAct() {
+  say({ do: "act", es: state.es, noise: state.noise });
+}
+
+function slots(count) {
+  if (count === state.slots || !scene) return;
+  state.slots = count;
+  state.chosen = Math.min(state.chosen, count - 1);
+  open();
+}
+
+// the controls show the state
+function show() {
+  $("#speed").value = state.speed;
+  $("#speed").nextElementSibling.textContent = `${state.speed.toFixed(1)}×`;
+  const best = $("#es");
+  if (![...best.options].some(({ value }) => Number(value) === state.es)) {
+    best.append(new Option(`best of ${state.es}`, state.es));
+  }
+  best.value = String(state.es);
+  $("#noise").value = state.noise;
+  $("#noise").nextElementSibling.textContent = state.noise.toFixed(2);
+  $("#seed").value = state.seed;
+}
+
+$("#robot").addEventListener("change", ({ target }) => {
+  const domainOf = (label) => hello.models.find((model) => model.label === label)?.domain;
+  if (domainOf(target.value) !== domainOf(state.model)) state.prompts = [];
+  // a z means nothing to another model: what has words or a pose is computed anew
+  state.prompts = state.prompts.filter(({ kind }) => kind !== "z").map(({ z, ...rest }) => rest);
+  state.model = target.value;
+  open();
+});
+$("#seed").addEventListener("change", ({ target }) => {
+  state.seed = Math.min(999999999, Math.max(0, Math.round(Number(target.value) || 0)));
+  open();
+});
+$("#pause").addEventListener("click", () => pause(!state.paused));
+$("#step").addEventListener("click", oneStep);
+$("#reset").addEventListener("click", () => say({ do: "reset", how: "start" }));
+$("#random").addEventListener("click", () => say({ do: "reset", how: "random" }));
+$("#speed").addEventListener("input", ({ target }) => speed(Number(target.value)));
+$("#es").addEventListener("change", ({ target }) => {
+  state.es = Number(target.value);
+  sendAct();
+  remember();
+});
+$("#noise").addEventListener("input", ({ target }) => {
+  state.noise = Number(target.value);
+  show();
+  sendAct();
+  remember();
+});
+radio($("#slots"), (value) => slots(Number(value)));
+radio($("#pointer"), (value) => { if (touch) touch.mode = value; });
+for (const group of [$("#kinds"), $("#whom"), $("#views")]) arrows(group);
+$("#link").addEventListener("click", copyLink);
+$("#theme").addEventListener("click", () => theme.toggle());
+$("#help").addEventListener("click", () => $("#keys").showModal());
+$("#quality").addEventListener("change", ({ target }) => quality(target.value));
+for (const dialog of document.querySelectorAll("dialog")) {
+  dialog.addEventListener("click", ({ target }) => target === dialog && dialog.close());
+}
+addEventListener("hashchange", () => {
+  takeToken();
+  restore();
+  if (!link.socket) link.retry();
+  else if (hello) open();
+});
+
+function quality(name) {
+  view.quality(name);
+  $("#quality").value = name;
+  try {
+    localStorage.setItem("bfm.quality", name);
+  } catch {
+    // then the choice lasts as long as the page
+  }
+}
+
+// ---------------------------------- small things ----------------------------------------------------
+
+function held(name) {
+  const box = $("#held");
+  box.hidden = !name;
+  if (name) box.textContent = `holding ${name}`;
+  if (name) closeHint();
+}
+
+function hint() {
+  saidHint = true;
+  const example = scene.examples.find(({ kind }) => kind === "reward")?.text ?? fallback(1).text;
+  const code = document.createElement("code");
+  code.textContent = example;
+  $("#hint span").replaceChildren("Type a reward, for example ", code,
+    ", and press Enter. Or take hold of the robot with the pointer.");
+  $("#hint").hidden = false;
+}
+
+function closeHint() {
+  $("#hint").hidden = saidHint = true;
+}
+
+$("#hint button").addEventListener("click", closeHint);
+
+let toasting = 0;
+
+function toast(text) {
+  const box = $("#toast");
+  box.textContent = text;
+  box.classList.add("shown");
+  clearTimeout(toasting);
+  toasting = setTimeout(() => box.classList.remove("shown"), 4000);
+}
+
+// the part for training is only loaded where runs are served
+async function showRuns(message) {
+  if (runs) return runs.hello(message);
+  const { Runs } = await import("./runs.js");
+  runs = new Runs($("#runs"));
+  runs.hello(message);
+  $("#views").hidden = false;
+  const turn = (name) => {
+    for (const [tab, panel] of [["now", "see"], ["runs", "runs"]]) {
+      const chosen = tab === name, button = $(`#tab-${tab}`);
+      button.setAttribute("aria-selected", String(chosen));
+      button.tabIndex = chosen ? 0 : -1;
+      $(`#${panel}`).hidden = !chosen;
+    }
+  };
+  for (const tab of ["now", "runs"]) $(`#tab-${tab}`).addEventListener("click", () => turn(tab));
+}
+
+new Keys({ pause: () => pause(!state.paused), step: oneStep, speed: (by) => speed(state.speed + by),
+  reset: (how) => say({ do: "reset", how }), slots, choose: () => choose((state.chosen + 1) % state.slots),
+  theme: () => theme.toggle(), help: () => $("#keys").showModal(), write: () => {
+    tell.turn("reward");
+    $("#reward").focus();
+    $("#reward").select();
+  }, view, touch });
+
+theme.changed = ({ dark, colors }) => {
+  view.paint(dark, colors.accent, colors.slots);
+  see.request();
+};
+theme.refresh();
+new ResizeObserver(() => scene && labels()).observe(stage);
+try {
+  quality(localStorage.getItem("bfm.quality") ?? "auto");
+} catch {
+  // automatic is the default
+}
+takeToken();
+restore();
+link.connect();
