@@ -212,10 +212,22 @@ static int give_data(Training *t) {
   return status;
 }
 
+// policies of the same task would be written to the same file
+static int check_tasks(const TaskList *tasks) {
+  for (int i = 0; i < tasks->count; i++) {
+    for (int k = 0; k < i; k++) {
+      if (strcmp(tasks->text[i], tasks->text[k])) continue;
+      return bfm_fail(BFM_BAD_ARGUMENT, "--task has %s twice: name each task once", tasks->text[i]);
+    }
+  }
+  return BFM_OK;
+}
+
 int offline_make(Training *t, const cJSON *record) {
   Offline *o = &t->offline;
   if (!*t->env) return bfm_fail(BFM_BAD_ARGUMENT, "the data does not say its domain: give --env");
   TRY(tasklist_parse(&o->tasks, t->env, *t->settings.task ? t->settings.task : "in"));
+  TRY(check_tasks(&o->tasks));
   TRY(make_learner(t, record));
   int R = policies(t), losses = bfm_explorer_loss_count(o->learner);
   t->losses = calloc((size_t)R * losses, sizeof *t->losses);

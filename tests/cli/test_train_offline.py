@@ -172,6 +172,7 @@ def test_options_that_do_not_apply_are_refused(moves, tmp_path):
   assert "--task easi: " in error and "did you mean the task easy?" in error
   error = bad("--algo", "iql", "--task", "in,new", "--seeds", 20)
   assert "5 tasks with 20 seeds are 100 policies; a run trains at most 64" in error
+  assert "--task has easy twice: name each task once" in bad("--algo", "iql", "--task", "in,easy")
   nobody = write_dataset(tmp_path / "nobody.h5", env="")
   error = refused("train", nobody, *SMALL, "--algo", "iql", "--task", "run", "-o", tmp_path / "bad")
   assert "the data does not say its domain: give --env" in error
