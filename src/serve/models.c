@@ -52,6 +52,7 @@ typedef struct {
   char *path;
   Watch *watch;
   struct stat folder;  // when it was last searched for models
+  int64_t number;      // of messages; a client may hear two of them in the wrong order
   cJSON *message;      // the last one; under the table's lock
 } Run;
 
@@ -389,6 +390,7 @@ static int look_at_run(Models *m, int run) {
   cJSON *message = changed || !r->message ? watch_message(r->watch) : NULL;
   if (!message) return more;
   add_model_step(m, run, message);
+  cJSON_AddNumberToObject(message, "number", (double)++r->number);
   cJSON *copy = cJSON_Duplicate(message, 1);
   pthread_mutex_lock(&m->lock);
   cJSON_Delete(r->message);
