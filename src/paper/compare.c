@@ -123,6 +123,7 @@ typedef struct {
   const LedgerLine *line;
   char *base;
   int method;
+  int offline;  // of a single-task agent
 } Candidate;
 
 static int comparable(const Candidate *a, const Candidate *b) {
@@ -186,8 +187,8 @@ static const Candidate *largest_group(const Candidate *runs, int count) {
     int known = runs[i].line->checksum != UNKNOWN_DATA;
     int best_known = best && best->line->checksum != UNKNOWN_DATA;
     int order = known - best_known;
-    // single-task agents fit every configuration, so that they do not choose one
-    if (!order && best) order = !*best->base - !*runs[i].base;
+    // single-task agents have other options, so that they do not choose a configuration
+    if (!order && best) order = best->offline - runs[i].offline;
     if (!order) order = own.methods - size.methods;
     if (!order) order = (own.steps > size.steps) - (own.steps < size.steps);
     if (best && order < 0) continue;  // of equals, the later one
@@ -219,7 +220,8 @@ static int find_candidates(const PaperBlock *block, const Ledger *ledger, Candid
         at++;
       }
       // the last line of a run stands for it, in the order of the ledger
-      Candidate run = {.line = line, .method = k};
+      Candidate run = {.line = line, .method = k,
+                       .offline = paper_cell_offline(&block->cells[k]) >= 0};
       if (at < *count) {
         run.base = (*runs)[at].base;
         memmove(*runs + at, *runs + at + 1, (size_t)(--*count - at) * sizeof run);
@@ -303,6 +305,21 @@ static void add_options(char *out, size_t size, const char *a, const char *b) {
   }
 }
 
+// A single-task agent has no options in common with the others: its own are compared with the defaults
+// of its method.
+static void add_configuration(const PaperBlock *block, int method, char *out, size_t size) {
+  const PaperCell *cell = &block->cells[method];
+  const char *base = block->bases[method];
+  if (paper_cell_offline(cell) < 0) {
+    if (paper_cell_offline(&block->cells[block->reference]) >= 0) return;
+    add_options(out, size, base, block->bases[block->reference]);
+    return;
+  }
+  char *plain = *base ? plain_text(cell, block->lines[method]->steps) : NULL;
+  if (plain) add_options(out, size, base, plain);
+  free(plain);
+}
+
 void paper_block_difference(const PaperBlock *block, int method, char *out, size_t size) {
   const LedgerLine *line = block->lines[method];
   *out = 0;
@@ -329,7 +346,7 @@ void paper_block_difference(const PaperBlock *block, int method, char *out, size
     add(out, size, "%s, not %s", line->precision, other->precision);
   }
   if (*line->config && *other->config) {
-    add_options(out, size, block->bases[method], block->bases[block->reference]);
+    add_configuration(block, method, out, size);
   } else if (strcmp(line->config, other->config)) {
     add(out, size, "configuration unknown");
   }

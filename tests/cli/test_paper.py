@@ -655,6 +655,19 @@ def test_a_missing_file_of_d4rl_is_named(tmp_path):
          "hopper_medium_replay-v2.hdf5 is there\n" in text
 
 
+def test_options_of_single_task_agents_are_compared_with_their_own(tmp_path):
+  published(tmp_path / "data", "hopper_medium-v2.hdf5", 11, 3)
+  for words in ("FB", "XQL", "IQL"):
+    paper(tmp_path, "run", "d4rl", *TINY, "--seeds", 1, "--filter", f"hopper d4rl-medium {words}")
+  shutil.copytree(ROOT / "results" / "paper", tmp_path / "results" / "paper")
+  shown = run("paper", "show", "d4rl", "--filter", "hopper d4rl-medium", "--json", "--results",
+              tmp_path / "results").stdout
+  items = {x["method"]: x for x in map(json.loads, shown.splitlines()) if "ours" in x}
+  assert items["FB"]["comparable"]
+  for method in ("IQL", "XQL"):
+    assert items[method]["differs"] == "hidden 16, not 256, batch 16, not 256"
+
+
 def test_a_folder_with_some_of_d4rls_files_is_not_filled_up(tmp_path):
   published(tmp_path / "data", "halfcheetah_medium-v2.hdf5", 17, 6)
   error = refused("paper", "run", "d4rl", *TINY, "--seeds", 1, *places(tmp_path))
