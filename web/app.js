@@ -29,6 +29,7 @@ let ids = 0;
 const nextId = () => ++ids;
 const asked = new Map();  // id → {slot, prompt, first} of prompts on their way
 let hello = null, scene = null, runs = null, saidHint = false;
+const early = [];  // messages of runs that came before the part for them was loaded
 
 // ---------------------------------- parts -----------------------------------------------------------
 
@@ -126,8 +127,7 @@ const HEARD = {
     see.add(message);
     const { score } = message.slots[view.chosen] ?? {};
     $("#score").textContent = Number.isFinite(score) ? score.toFixed(2) : "–";
-    $("#rate").textContent = message.paused ? "paused"
-      : `${message.rate.toFixed(1)}× real time`;
+    $("#rate").textContent = message.paused ? "paused" : `${message.rate.toFixed(1)}× real time`;
     for (const [i, label] of [...$("#labels").children].entries()) {
       const value = message.slots[i]?.score;
       label.querySelector("output").textContent = Number.isFinite(value) ? value.toFixed(2) : "";
@@ -137,11 +137,20 @@ const HEARD = {
 
   progress: (message) => take.progress(message),
   taken: (message) => take.taken(message),
-  run: (message) => runs?.run(message),
+  run: (message) => (runs ? runs.run(message) : early.push(message)),
 
+  // a run has a newer model, or its first one
   model(message) {
-    runs?.model?.(message);
-    toast(`${message.label} acts with its model of step ${message.step.toLocaleString("en")} now.`);
+    const at = hello.models.findIndex(({ label }) => label === message.label);
+    hello.models.splice(at < 0 ? hello.models.length : at, at < 0 ? 0 : 1, message);
+    if (at < 0) offerRobots();
+    $("#robot").value = state.model;
+    if (message.label === state.model) {
+      toast(`${message.label} acts with its model of step ${message.step.toLocaleString("en")} now.`);
+    } else if (!state.model) {
+      state.model = message.label;
+      open();
+    }
   },
 
   bye(message) {
@@ -378,6 +387,7 @@ function slots(count) {
   if (count === state.slots || !scene) return;
   state.slots = count;
   state.chosen = Math.min(state.chosen, count - 1);
+  closeHint();
   open();
 }
 
@@ -464,8 +474,11 @@ function hint() {
   const example = scene.examples.find(({ kind }) => kind === "reward")?.text ?? fallback(1).text;
   const code = document.createElement("code");
   code.textContent = example;
-  $("#hint span").replaceChildren("Type a reward, for example ", code,
-    ", and press Enter. Or take hold of the robot with the pointer.");
+  const wide = document.createElement("span");
+  wide.className = "wide";
+  wide.append(", for example ", code);
+  $("#hint span").replaceChildren("Type a reward", wide, " and press Enter",
+    touch ? ", or take hold of the robot with the pointer." : ".");
   $("#hint").hidden = false;
 }
 
@@ -491,6 +504,7 @@ async function showRuns(message) {
   const { Runs } = await import("./runs.js");
   runs = new Runs($("#runs"));
   runs.hello(message);
+  for (const run of early.splice(0)) runs.run(run);
   $("#views").hidden = false;
   const turn = (name) => {
     for (const [tab, panel] of [["now", "see"], ["runs", "runs"]]) {
@@ -501,6 +515,7 @@ async function showRuns(message) {
     }
   };
   for (const tab of ["now", "runs"]) $(`#tab-${tab}`).addEventListener("click", () => turn(tab));
+  if (!state.model) turn("runs");
 }
 
 new Keys({ pause: () => pause(!state.paused), step: oneStep, speed: (by) => speed(state.speed + by),

@@ -11,9 +11,9 @@ const KINDS = { alias: "alias", robot: "robot", arrays: "vector", body: "body", 
 
 export class Line {
   // input: the text field; list: the listbox that all lines share; check(text): asks the server;
-  // apply(): Enter was pressed
-  constructor(input, list, { check, apply }) {
-    Object.assign(this, { input, list, check, apply });
+  // apply(): Enter was pressed; closed(): the list has just been closed
+  constructor(input, list, { check, apply, closed }) {
+    Object.assign(this, { input, list, check, apply, closed });
     this.under = input.parentElement.querySelector(".under");
     this.names = [];
     this.active = -1;
@@ -129,6 +129,13 @@ export class Line {
     this.input.setAttribute("aria-expanded", "false");
     this.input.removeAttribute("aria-activedescendant");
     this.active = -1;
+    this.closed();
+  }
+
+  // whether a place is in a word that is still being written, with names to choose from
+  unfinished(at, length) {
+    const caret = this.input.selectionStart;
+    return this.open && at <= caret && caret <= at + length;
   }
 
   move(to) {

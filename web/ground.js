@@ -4,10 +4,10 @@
 import { THREE } from "./three.js";
 
 // colours of day (light) and night (dark)
-const DAY = { zenith: "#9fc3d6", horizon: "#eef1ee", even: "#dfe3df", odd: "#cdd4d2", line: "#b9c2c1",
-  sun: "#fff6e6", sunlight: 2.3, above: "#ffffff", below: "#c9c4b8", ambient: 1.35 };
-const NIGHT = { zenith: "#0b1418", horizon: "#25343a", even: "#1d2a2f", odd: "#24343a", line: "#31454c",
-  sun: "#e9f3ff", sunlight: 2.0, above: "#b8d4de", below: "#1c2426", ambient: 1.0 };
+const DAY = { zenith: "#a5c8da", horizon: "#eff2f0", even: "#e6e9e6", odd: "#d3d9d8", line: "#c3cbca",
+  sun: "#fff8ee", sunlight: 3.0, above: "#ffffff", below: "#d4d0c8", ambient: 1.5, patch: 0.3 };
+const NIGHT = { zenith: "#0c1317", horizon: "#2b383d", even: "#39464b", odd: "#445358", line: "#55666c",
+  sun: "#f4f8ff", sunlight: 2.7, above: "#c9d8de", below: "#3a4448", ambient: 1.0, patch: 0.6 };
 
 const SKY = {
   vertexShader: `
@@ -69,7 +69,7 @@ export class Ground {
     this.sun.shadow.normalBias = 0.012 * reach;
     this.sun.shadow.bias = -0.0006;
     this.sun.shadow.radius = 4;
-    this.blob.scale.setScalar(1.1 * reach);
+    this.blob.scale.setScalar(0.9 * reach);
   }
 
   paint(dark) {
@@ -83,7 +83,7 @@ export class Ground {
     this.light.color.set(tone.above);
     this.light.groundColor.set(tone.below);
     this.light.intensity = tone.ambient;
-    this.blob.material.opacity = dark ? 0.55 : 0.28;
+    this.blob.material.opacity = tone.patch;
     checker(this.floor.material.map, tone);
   }
 
@@ -103,7 +103,7 @@ export class Ground {
     const step = 2 * this.tile, { reach } = this;
     this.floor.position.set(step * Math.round(x / step), step * Math.round(y / step),
       this.height ?? 0);
-    this.sun.position.set(x - 2.2 * reach, y - 3 * reach, z + 4.6 * reach);
+    this.sun.position.set(x - 1.8 * reach, y - 3 * reach, z + 3.8 * reach);
     this.sun.target.position.set(x, y, z);
     this.blob.position.set(x, y, (this.height ?? 0) + 0.002 * reach);
     this.sky.position.copy(camera.position);

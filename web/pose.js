@@ -1,6 +1,9 @@
 // A goal by posing: a slider a joint, and the ghost of that pose beside the robot. The server computes
 // where the ghost's bodies are; of fast changes only the last is asked for.
 
+// how far a robot has come along its way is no part of a goal
+const isPlace = ({ type, range, name }) => type === "slide" && !range && /x$/.test(name);
+
 const HEIGHT = { type: "slide", range: [0, 2] };  // of a free joint, in metres
 
 export class Pose {
@@ -16,6 +19,7 @@ export class Pose {
     this.qpos = new Array(nq).fill(0);
     this.form.replaceChildren();
     for (const joint of joints) {
+      if (isPlace(joint)) continue;
       if (joint.type === "hinge" || joint.type === "slide") this.row(joint, joint.qpos, joint.name);
       else if (joint.type === "free") this.row(HEIGHT, joint.qpos + 2, `${joint.name} height`);
     }
@@ -35,7 +39,8 @@ export class Pose {
     });
     label.append(title, input, output);
     this.form.append(label);
-    const row = { at, input, output, unit: joint.type === "hinge" ? "°" : " m" };
+    const row = { at, input, output, unit: joint.type === "hinge" ? "°" : " m",
+      turns: joint.type === "hinge" && !joint.range };
     this.rows.push(row);
   }
 
@@ -48,6 +53,7 @@ export class Pose {
     if (!qpos) return;
     this.qpos = [...qpos];
     for (const row of this.rows) {
+      if (row.turns) this.qpos[row.at] = Math.atan2(Math.sin(qpos[row.at]), Math.cos(qpos[row.at]));
       row.input.value = this.qpos[row.at];
       this.label(row);
     }

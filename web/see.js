@@ -143,8 +143,7 @@ export class See {
     pen.fillRect(0, height - 1, width, 1);
     low.textContent = counted ? brief(counted.lo) : "";
     high.textContent = counted ? brief(counted.hi) : "";
-    title.textContent = counted ? `mean ${brief(counted.mean)} of the prompt states`
-      : "values at the prompt states";
+    title.textContent = counted ? `mean ${brief(counted.mean)}` : "prompt states";
     if (!counted) return;
     const { counts, lo, hi, mean } = counted, most = Math.sqrt(Math.max(...counts)) || 1;
     const step = width / counts.length;

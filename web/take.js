@@ -37,9 +37,10 @@ export class Take {
     this.dialog.querySelector("h2").textContent = title;
     this.dialog.querySelector("pre").textContent = code;
     const copied = await toClipboard(code);
-    this.dialog.querySelector("p").textContent = (copied ? "Copied. " : "") + text
+    this.dialog.querySelector("p").textContent = (copied ? "Copied. " : "Press Ctrl+C to copy. ") + text
       + (what.noise ? " It acts without the noise that is set here." : "");
     this.dialog.showModal();
+    if (!copied) getSelection().selectAllChildren(this.dialog.querySelector("pre"));
   }
 
   // ---------------------------------- downloads ---------------------------------------------------

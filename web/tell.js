@@ -16,7 +16,8 @@ export class Tell {
     this.suggestion = one("#suggestion");
     this.whom = one("#whom");
     const line = (kind) => new Line(one(`#${kind}`), one("#names"), {
-      check: (text) => this.check(kind, text), apply: () => this.apply() });
+      check: (text) => this.check(kind, text), apply: () => this.apply(),
+      closed: () => this.held && this.fail(this.held, kind) });
     this.lines = { reward: line("reward"), goal: line("goal") };
     this.seconds = one("#demo-seconds");
     // a further kind of prompt is a row here, a tab and a panel
@@ -134,6 +135,7 @@ export class Tell {
 
   check(kind, text) {
     if (kind !== this.kind) return;
+    this.held = null;
     if (!text) {
       this.clear();
       return this.histogram(null);
@@ -154,8 +156,12 @@ export class Tell {
     this.histogram(answer);
   }
 
-  // an error's sentence and its place; with a suggestion, a button that takes it
-  fail({ error, at, length, suggestion }, kind = this.kind) {
+  // An error's sentence and its place; with a suggestion, a button that takes it. A word that is still
+  // being written is no error before its list of names is closed.
+  fail(answer, kind = this.kind) {
+    const { error, at, length, suggestion } = answer;
+    this.held = this.lines[kind]?.unfinished(at, length ?? 1) ? answer : null;
+    if (this.held) return;
     this.error.textContent = error;
     this.note.textContent = "";
     this.lines[kind]?.mark(at ?? null, length);
@@ -171,6 +177,7 @@ export class Tell {
   }
 
   clear() {
+    this.held = null;
     this.error.textContent = this.note.textContent = "";
     this.suggestion.hidden = true;
     for (const line of Object.values(this.lines)) line.mark(null);

@@ -27,8 +27,6 @@ export class View {
     this.renderer = new THREE.WebGLRenderer({ canvas, context: gl, antialias: true });
     this.renderer.shadowMap.enabled = true;
     this.renderer.shadowMap.type = THREE.PCFSoftShadowMap;
-    this.renderer.toneMapping = THREE.NeutralToneMapping;
-    this.renderer.info.autoReset = true;
     this.canvas = canvas;
     this.world = new World();
     this.world.ground.anisotropy(software ? 1 : this.renderer.capabilities.getMaxAnisotropy());
@@ -120,7 +118,7 @@ export class View {
   tick(now) {
     this.pending = null;
     if (!this.frame || !this.scene) return;
-    const dt = Math.min((now - (this.last ?? now)) / 1000, 0.1);
+    const dt = Math.min((now - (this.last ?? now)) / 1000, 0.5);
     if (this.drawn) this.judge(now - this.last);
     this.last = now;
     this.drawn = true;
@@ -153,7 +151,7 @@ export class View {
       renderer.setScissor(left, bottom, width - (columns > 1 && i % columns === 0 ? 1 : 0), height);
       this.dress(robot, i);
       const camera = eye.of(i, this.chosen, width / height);
-      world.ground.move(eye.places[i].at, camera);
+      world.ground.move(eye.places[i].last ?? eye.places[i].at, camera);
       renderer.render(world.space, camera);
     });
   }

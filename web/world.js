@@ -99,7 +99,9 @@ export class World {
   skin(geom) {
     const [r, g, b, a] = geom.rgba;
     const map = this.textures.get(geom.texture) ?? null;
-    const color = new THREE.Color().setRGB(r, g, b, THREE.SRGBColorSpace);
+    // MuJoCo's colours are made for brighter lamps: a little white keeps dark ones apart
+    const color = new THREE.Color().setRGB(...[r, g, b].map((x) => map ? x : 0.06 + 0.94 * x),
+      THREE.SRGBColorSpace);
     return new THREE.MeshStandardMaterial({ color, map, opacity: a, transparent: a < 1,
       roughness: 0.82 - 0.35 * (geom.specular ?? 0.5), metalness: 0,
       emissive: color, emissiveIntensity: 0.6 * (geom.emission ?? 0),
