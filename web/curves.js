@@ -42,7 +42,21 @@ export function nice(x) {
   return unit * [1, 1.5, 2, 3, 5, 8, 10].find((step) => step * unit >= x * (1 - 1e-9));
 }
 
-const wholePower = (x) => 10 ** Math.ceil(Math.log10(x) - 1e-9);
+function powers(low, high) {
+  const from = 10 ** Math.floor(Math.log10(low) + 1e-9);
+  return [from, Math.max(10 * from, 10 ** Math.ceil(Math.log10(high) - 1e-9))];
+}
+
+// A range that contains 0, unless the values differ by little beside their size
+function rounded(low, high) {
+  const size = Math.max(Math.abs(low), Math.abs(high));
+  if (low * high > 0 && high - low < 0.4 * size) {
+    const unit = nice((high - low) / 4 || size / 10);
+    return [Math.floor(low / unit) * unit, Math.ceil(high / unit + 1e-9) * unit];
+  }
+  if (!size) return [0, 1];
+  return [low < 0 ? -nice(-low) : 0, high > 0 ? nice(high) : 0];
+}
 
 export class Plot {
   // help: what it shows, for a reader without eyes on it; log: a logarithmic axis; floor and ceiling:
@@ -92,29 +106,16 @@ export class Plot {
   }
 
   range() {
-    let low = Infinity, high = -Infinity;
+    let low = this.floor ?? Infinity, high = this.ceiling ?? -Infinity;
     for (const { points } of this.curves) {
-      for (const [, mean, std = 0] of points) {
+      for (const [, mean] of points) {
         if (this.log && mean <= 0) continue;
-        low = Math.min(low, this.log ? mean : mean - std);
-        high = Math.max(high, this.log ? mean : mean + std);
+        low = Math.min(low, mean);
+        high = Math.max(high, mean);
       }
     }
-    if (this.floor !== null) low = Math.min(low, this.floor);
-    if (this.ceiling !== null) high = Math.max(high, this.ceiling);
     if (low > high) [low, high] = this.log ? [0.1, 1] : [0, 1];
-    if (this.log) {
-      this.low = 1 / wholePower(1 / low);
-      this.high = Math.max(wholePower(high), 10 * this.low);
-      return;
-    }
-    // from 0 where the values are not far from it in their own measure
-    if (low > 0 && low < 0.7 * high) low = 0;
-    if (high < 0 && high > 0.7 * low) high = 0;
-    const unit = nice((high - low || Math.abs(high) || 1) / 4);
-    this.low = Math.floor(low / unit + 1e-9) * unit;
-    this.high = Math.ceil(high / unit - 1e-9) * unit;
-    if (this.high <= this.low) this.high = this.low + unit;
+    [this.low, this.high] = this.log ? powers(low, high) : rounded(low, high);
   }
 
   x(step) {
@@ -122,17 +123,18 @@ export class Plot {
   }
 
   y(value) {
-    const by = this.log ? Math.log : Number;
-    const part = (by(Math.max(value, this.log ? this.low : -Infinity)) - by(this.low)) /
-      (by(this.high) - by(this.low));
+    const by = this.log ? Math.log : Number, { low, high } = this;
+    const part = (by(Math.min(high, Math.max(low, value))) - by(low)) / (by(high) - by(low));
     return this.height - BELOW - (this.height - ABOVE - BELOW) * part;
   }
 
   rules() {
     const { paper, width, height, low, high } = this;
-    for (const value of new Set([low, !this.log && low < 0 && high > 0 ? 0 : low, high])) {
+    for (const value of new Set([low, high, !this.log && low < 0 && high > 0 ? 0 : low])) {
       const at = Math.round(this.y(value)) + 0.5;
       draw("path", paper, { class: "rule", d: `M0 ${at}H${width}` });
+      const near = value === 0 && low && (at < ABOVE + 24 || at > height - BELOW - 24);
+      if (near) continue;
       draw("text", paper, { x: 0, y: value === low ? at - 4 : at + 10 }).textContent = brief(value);
     }
     for (const { at, name } of this.marks) {
@@ -168,15 +170,15 @@ export class Plot {
     return this.last * Math.min(1, Math.max(0, (clientX - box.left) / box.width));
   }
 
-  // the points nearest to a step: [{curve, point}]
+  // the point of every curve that is nearest to a step, and the step of the nearest of them
   nearest(step) {
-    return this.curves.map((curve) => {
-      let best = curve.points[0];
-      for (const point of curve.points) {
-        if (Math.abs(point[0] - step) < Math.abs(best[0] - step)) best = point;
-      }
-      return { curve, point: best };
+    const near = this.curves.map((curve) => {
+      const point = curve.points.reduce((best, one) =>
+        Math.abs(one[0] - step) < Math.abs(best[0] - step) ? one : best);
+      return { curve, point };
     });
+    const distance = ({ point }) => Math.abs(point[0] - step);
+    return { near, at: near.reduce((a, b) => (distance(b) < distance(a) ? b : a)).point[0] };
   }
 
   // the next step that has a point, in a direction
@@ -190,10 +192,10 @@ export class Plot {
   // null: no cursor
   point(step) {
     this.cursor.replaceChildren();
-    if (step === null || !this.width) return;
+    if (step === null || !this.width || !this.curves.length) return;
     const x = Math.round(this.x(step)) + 0.5;
     draw("path", this.cursor, { class: "at", d: `M${x} ${ABOVE}V${this.height - BELOW}` });
-    for (const { curve, point } of this.nearest(step)) {
+    for (const { curve, point } of this.nearest(step).near) {
       draw("circle", this.cursor, { class: `run-${curve.color}`, cx: this.x(point[0]),
         cy: this.y(point[1]), r: 3 });
     }

@@ -9,7 +9,7 @@ const NO_RETURNS = "No evaluations yet. With --eval-every, bfm train evaluates w
 
 // what the log says about health, in the order of docs/learning.md
 const HEALTH = [
-  { title: "F", help: "mean norm of F in units of the largest that theory allows; the guard stops a run at 2",
+  { title: "norm of F / bound", help: "the largest that theory allows is 1; the guard stops a run at 2",
     names: ["F", "psi.norm"], scale: ({ health }) => 1 / health.F_bound, floor: 0,
     marks: [{ at: 1, name: "bound" }, { at: 2, name: "stop" }] },
   { title: "largest F·B", help: "it grows long before the norm of F when a run is about to diverge",
@@ -17,9 +17,9 @@ const HEALTH = [
   { title: "eigenvalues of E[BBᵀ]", help: "the smallest and the largest; both are near 1 in a healthy run",
     names: ["B.eig.min", "phi.eig.min", "B.eig.max", "phi.eig.max"], log: true,
     marks: [{ at: 1, name: "" }] },
-  { title: "sample size", help: "effective sample size of the weights as a share of the batch (ess), "
+  { title: "sample size of weights", help: "effective sample size of the weights as a share of the batch (ess), "
     + "above a few percent in a healthy run", names: ["ess"], floor: 0, ceiling: 1 },
-  { title: "Q, dashed: data", help: "mean F·z at the actions of the policy, and dashed at those of the data; "
+  { title: "Q (dashed: data)", help: "mean F·z at the actions of the policy, and dashed at those of the data; "
     + "they are close to each other in a healthy run", names: ["Q.pi", "Q.data"], dashed: "Q.data" },
 ];
 
@@ -47,7 +47,7 @@ export class Runs {
 
   build(container) {
     const head = make("header", "", this.view);
-    make("h2", "", head, "Training");
+    this.title = make("h2", "", head);
     const large = make("button", "", head, "Enlarge");
     large.type = "button";
     large.setAttribute("aria-pressed", "false");
@@ -108,6 +108,7 @@ export class Runs {
     }
     for (const [i, label] of runs.entries()) this.add(label, i % COLORS);
     for (const run of this.runs.values()) run.number = -1;  // the server may have been started again
+    set(this.title, this.runs.size === 1 ? "1 run" : `${this.runs.size} runs`);
     this.request();
   }
 
@@ -132,10 +133,10 @@ export class Runs {
 
   row(run) {
     const box = make("li", `run-${run.color}`, this.list);
-    const name = make("button", "name", box), swatch = make("i", "", name);
+    const top = make("p", "", box), name = make("button", "name", top), swatch = make("i", "", name);
     swatch.setAttribute("aria-hidden", "true");
     name.type = "button";
-    name.title = "Show or hide its curves";
+    name.title = `Show or hide the curves of ${run.label}`;
     name.setAttribute("aria-pressed", "true");
     make("span", "", name, run.label);
     name.addEventListener("click", () => {
@@ -143,11 +144,12 @@ export class Runs {
       name.setAttribute("aria-pressed", String(run.shown));
       this.request();
     });
-    const state = make("span", "state", box), bar = make("progress", "", box);
+    const state = make("span", "state", top), bar = make("progress", "", box);
     bar.max = 1;
     bar.value = 0;
     bar.setAttribute("aria-label", `Progress of ${run.label}`);
-    return { box, state, bar, done: make("span", "done", box), rate: make("span", "rate", box),
+    const below = make("p", "", box);
+    return { box, state, bar, done: make("span", "done", below), rate: make("span", "rate", below),
       health: make("p", "health", box) };
   }
 
@@ -161,7 +163,7 @@ export class Runs {
     row.box.dataset.state = state;
     row.bar.value = all ? Math.min(1, step / all) : 0;
     set(row.done, all ? `${steps(step)} of ${steps(all)} steps` : `${steps(step)} steps`);
-    set(row.rate, going && rate ? `${brief(rate)} steps/s` : note);
+    set(row.rate, going && rate ? `${brief(rate)} steps/s` : note === health.text ? "" : note);
     row.rate.title = note;
     row.box.title = model === null ? "It has no model to act with yet."
       : `Its model of step ${steps(model)} acts.`;
@@ -204,7 +206,9 @@ export class Runs {
   drawReturns(shown) {
     const all = shown.flatMap(({ message }) => message.returns);
     const both = all.some(({ es }) => es) && all.some(({ es }) => !es);
+    const many = [...new Set(all.map(({ es }) => es).filter(Boolean))];
     this.pick.hidden = !both;
+    set(this.pick.children[1], many.length === 1 ? `best of ${many[0]}` : "best of M");
     const wanted = ({ es }) => !both || this.es === "all" || (this.es === "es") === es > 0;
     const titles = new Set(all.map(({ task }) => task));
     const curves = new Map();
@@ -332,12 +336,13 @@ export class Runs {
   }
 
   say(plot, step) {
-    const near = plot.nearest(step), at = near[0].point[0];
+    const { near, at } = plot.nearest(step);
     this.tip.replaceChildren(make("b", "", null, `${plot.title}, step ${steps(at)}`));
     for (const { curve, point: [where, mean, std] } of near) {
       const line = make("span", `run-${curve.color}`, this.tip);
       make("i", curve.dashed ? "dashed" : "", line);
-      make("span", "", line, curve.name + (where === at ? "" : ` at ${steps(where)}`));
+      const far = Math.abs(where - at) > this.last / 50;
+      make("span", "", line, curve.name + (far ? ` at ${steps(where)}` : ""));
       make("output", "", line, brief(mean) + (std ? ` ± ${brief(std)}` : ""));
     }
     this.place(plot, step);

@@ -15,7 +15,6 @@
 #include <time.h>
 
 #include "agent/config.h"
-#include "core/units.h"
 #include "serve/run_log.h"
 #include "serve/shelf.h"
 #include "serve/watch.h"
@@ -297,13 +296,14 @@ int64_t models_version(Models *m, int index) {
 // fields of a model, as in the messages hello and model
 static void describe(Models *m, int index, cJSON *item) {
   const Entry *e = &m->entries[index];
-  char title[192], steps[32];
+  char title[192];
   pthread_mutex_lock(&m->lock);
   ModelFacts facts = e->facts;
   int loaded = e->newest != NULL;
   pthread_mutex_unlock(&m->lock);
-  short_count((double)facts.step, steps, sizeof steps);
-  snprintf(title, sizeof title, "%s, %s, %s steps", facts.env, facts.algo, steps);
+  int named = strstr(e->label, facts.env) != NULL;
+  snprintf(title, sizeof title, "%s%s%s%s", e->label, named ? "" : " (", named ? "" : facts.env,
+           named ? "" : ")");
   log_add_text(item, "label", e->label);
   log_add_text(item, "path", e->path);
   log_add_text(item, "domain", facts.env);

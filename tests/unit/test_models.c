@@ -188,7 +188,7 @@ static void test_describe(void **state) {
   assert_int_equal(cJSON_GetArraySize(models), 3);
   assert_string_equal(text(first, "label"), "model");
   assert_string_equal(text(first, "domain"), "point_mass");
-  assert_string_equal(text(first, "title"), "point_mass, fb-aware, 4 steps");
+  assert_string_equal(text(first, "title"), "model (point_mass)");
   assert_true(cJSON_IsTrue(cJSON_GetObjectItem(first, "loaded")));
   assert_true(cJSON_IsNull(cJSON_GetObjectItem(first, "run")));
   assert_string_equal(text(last, "label"), "two.1");
