@@ -23,7 +23,7 @@ const state = { model: null, seed: 0, slots: 1, chosen: 0, prompts: [], es: 0, n
   paused: false };
 
 // for tests and for curious people at the console
-const bfm = window.bfm = { framesReceived: 0, z: [], qpos: [], scene: null, stats: null };
+const bfm = window.bfm = { framesReceived: 0, z: [], qpos: [], scene: null, stats: null, state };
 
 let ids = 0;
 const nextId = () => ++ids;
@@ -49,6 +49,7 @@ const tell = new Tell($("#tell"), { say, nextId, pose, prompt: send, choose,
 const take = new Take($("#take"), $("#code"), { say, toast, nextId, what: recipe,
   slot: () => view.chosen });
 const touch = view.world && new Touch(view, stage, say, held);
+Object.assign(bfm, { view, link });
 
 function makeView() {
   try {
@@ -130,7 +131,7 @@ const HEARD = {
     $("#rate").textContent = message.paused ? "paused" : `${message.rate.toFixed(1)}× real time`;
     for (const [i, label] of [...$("#labels").children].entries()) {
       const value = message.slots[i]?.score;
-      label.querySelector("output").textContent = Number.isFinite(value) ? value.toFixed(2) : "";
+      label.querySelector("i").textContent = Number.isFinite(value) ? value.toFixed(2) : "";
     }
     if (message.paused !== state.paused) setPaused(message.paused);
   },
@@ -288,7 +289,7 @@ function labels() {
     const label = document.createElement("button");
     label.type = "button";
     label.dataset.slot = LETTERS[i];
-    const parts = ["b", "span", "output"].map((tag) => document.createElement(tag));
+    const parts = ["b", "span", "i"].map((tag) => document.createElement(tag));
     parts[0].textContent = LETTERS[i];
     label.append(...parts);
     label.addEventListener("click", () => choose(i));
@@ -301,7 +302,7 @@ function status(text) {
   const working = asked.size > 0;
   const box = $("#status");
   box.textContent = text ?? (working ? "prompting" : state.paused ? "paused"
-    : prompt ? `acting: ${nameOf(prompt)}` : "connected");
+    : prompt?.z ? `acting: ${nameOf(prompt)}` : "connected");
   box.dataset.state = document.body.classList.contains("offline") ? "lost"
     : working || text?.startsWith("loading") ? "waiting" : "good";
   box.title = box.textContent;
@@ -471,7 +472,8 @@ function held(name) {
 
 function hint() {
   saidHint = true;
-  const example = scene.examples.find(({ kind }) => kind === "reward")?.text ?? fallback(1).text;
+  const rewards = scene.examples.filter(({ kind }) => kind === "reward").map(({ text }) => text);
+  const example = rewards.sort((a, b) => a.length - b.length)[0] ?? fallback(1).text;
   const code = document.createElement("code");
   code.textContent = example;
   const wide = document.createElement("span");

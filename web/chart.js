@@ -71,7 +71,7 @@ export class Chart {
   // the values at a time, one a line, in its colour
   read(lines, at) {
     const texts = lines.filter(({ named = true }) => named).map(({ points, color, name = "" }) => {
-      const value = document.createElement("output");
+      const value = document.createElement("span");
       value.textContent = `${name ? `${name} ` : ""}${brief(valueAt(points, at))}`;
       value.style.color = color;
       return value;

@@ -66,8 +66,8 @@ export class Tell {
       ?? "a name = a value, another = another";
     this.lines.reward.input.placeholder = scene.examples.find(({ kind }) => kind === "reward")?.text
       ?? "an expression of the names of this robot";
-    this.chips("#tasks", scene.tasks.filter(({ kind }) => kind !== "prompt").map((task) =>
-      ({ title: task.name, help: `${task.help}\n${task.expression}`, text: task.name, kind: "reward" })));
+    this.chips("#tasks", scene.tasks.map(({ name, help, expression }) =>
+      ({ title: name, help: expression ? `${help}\n${expression}` : help, text: name, kind: "reward" })));
     this.chips("#examples", scene.examples.map((example) => ({ ...example, help: example.text })));
     this.slots(scene.slots);
     this.pose.open(scene);

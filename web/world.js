@@ -99,8 +99,8 @@ export class World {
   skin(geom) {
     const [r, g, b, a] = geom.rgba;
     const map = this.textures.get(geom.texture) ?? null;
-    // MuJoCo's colours are made for brighter lamps: a little white keeps dark ones apart
-    const color = new THREE.Color().setRGB(...[r, g, b].map((x) => map ? x : 0.06 + 0.94 * x),
+    // neither black nor white, so that light and shadow are seen on every colour
+    const color = new THREE.Color().setRGB(...[r, g, b].map((x) => (map ? x : 0.06 + 0.86 * x)),
       THREE.SRGBColorSpace);
     return new THREE.MeshStandardMaterial({ color, map, opacity: a, transparent: a < 1,
       roughness: 0.82 - 0.35 * (geom.specular ?? 0.5), metalness: 0,
