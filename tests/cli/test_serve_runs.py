@@ -13,7 +13,8 @@ from conftest import BFM, HERE, TINY, run, train_point_mass
 
 websocket = pytest.importorskip("websocket")
 
-SAVING = ["--log-every", 100, "--save-every", 1000, "--eval-episodes", 2, "--eval-steps", 5]
+SAVING = ["--log-every", "100", "--save-every", "1000"]
+JUDGED = ["--eval-every", "1000", "--eval-es", "both", "--eval-episodes", "2", "--eval-steps", "5"]
 
 
 class Client:
@@ -46,7 +47,8 @@ class Client:
       self.texts.append(json.loads(data))
       if found(self.texts[-1]):
         return self.texts[-1]
-    raise AssertionError([(t["type"], t.get("label"), t.get("state"), t.get("error")) for t in self.texts])
+    heard = [(t["type"], t.get("label"), t.get("state"), t.get("error")) for t in self.texts]
+    raise AssertionError(heard)
 
   def run(self, label, state):
     return self.until(lambda t: t["type"] == "run" and t["label"] == label and t["state"] == state)
@@ -83,7 +85,7 @@ def serve():
 def start_training(folder, steps, *flags):
   """Start a run whose process lasts until it is stopped or done; return it once it has its record."""
   process = subprocess.Popen([BFM, "train", *map(str, flags), *HERE, "--quiet", "--steps", str(steps),
-                              *map(str, SAVING), "-o", folder], stderr=subprocess.PIPE, text=True)
+                              *SAVING, "-o", folder], stderr=subprocess.PIPE, text=True)
   for _ in range(600):
     if (folder / "run.json").exists():
       return process
@@ -99,8 +101,7 @@ def test_a_run_is_watched_until_its_end(tmp_path, serve):
   assert run("collect", "point_mass", "--steps", 1000, "-o", tmp_path / "data.h5").returncode == 0
   folder = tmp_path / "live"
   # without an end at first, so that a slow machine sees it run too
-  training = start_training(folder, "100M", tmp_path / "data.h5", *TINY, "--eval-every", "1000",
-                            "--eval-es", "both")
+  training = start_training(folder, "100M", tmp_path / "data.h5", *TINY, *JUDGED)
   try:
     server = serve(folder)
     client = Client(server.address)
