@@ -7,6 +7,7 @@
 #include "cli/cli.h"
 #include "core/json.h"
 #include "core/units.h"
+#include "prompt/prompt.h"
 
 typedef struct {
   PromptArgs prompt;
@@ -38,23 +39,14 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
   }
 }
 
-// {"model": …, "fingerprint": …, "env": …, "prompt": {"reward": …}, "z": […]}
 static int z_json(const Arguments *a, bfm_agent *agent, const float *z, cJSON **out) {
   const char *name, *text;
-  char number[32], fingerprint[9];
+  char fingerprint[9];
   TRY(bfm_agent_fingerprint(agent, 0, fingerprint));
   prompt_args_given(&a->prompt, &name, &text);
-  cJSON *json = *out = cJSON_CreateObject();
-  cJSON_AddStringToObject(json, "model", a->model);
   // a z that was read from a file may come from another model
-  if (!a->prompt.z) cJSON_AddStringToObject(json, "fingerprint", fingerprint);
-  cJSON_AddStringToObject(json, "env", bfm_agent_env(agent));
-  cJSON_AddStringToObject(cJSON_AddObjectToObject(json, "prompt"), name, text);
-  cJSON *array = cJSON_AddArrayToObject(json, "z");
-  for (int64_t i = 0; i < bfm_agent_d(agent); i++) {
-    snprintf(number, sizeof number, "%.9g", z[i]);
-    cJSON_AddItemToArray(array, cJSON_CreateRaw(number));
-  }
+  *out = prompt_file_json(a->model, a->prompt.z ? NULL : fingerprint, bfm_agent_env(agent), name,
+                          text, z, bfm_agent_d(agent));
   return BFM_OK;
 }
 

@@ -41,6 +41,12 @@ int prompt_reward_z(bfm_agent *agent, int replica, const char *reward, double so
 int prompt_goal_state(bfm_agent *agent, const char *goal, int64_t *state, char *report,
                       size_t size);
 
+// The file of a prompt, as bfm_agent_prompt_file reads it. name and text are how it was given: "reward",
+// "torso.z > 1.2". fingerprint NULL: z may be another model's. The result may lack parts, or be NULL,
+// when memory ran out.
+cJSON *prompt_file_json(const char *model, const char *fingerprint, const char *env,
+                        const char *name, const char *text, const float *z, int64_t d);
+
 // z of a goal in a JSON file
 int prompt_file_goal(bfm_agent *agent, int replica, const char *path, float *z);
 

@@ -7,6 +7,23 @@
 
 #include "agent/agent.h"
 #include "core/json.h"
+#include "prompt/prompt.h"
+
+cJSON *prompt_file_json(const char *model, const char *fingerprint, const char *env,
+                        const char *name, const char *text, const float *z, int64_t d) {
+  char number[32];
+  cJSON *json = cJSON_CreateObject();
+  cJSON_AddStringToObject(json, "model", model);
+  if (fingerprint) cJSON_AddStringToObject(json, "fingerprint", fingerprint);
+  cJSON_AddStringToObject(json, "env", env);
+  cJSON_AddStringToObject(cJSON_AddObjectToObject(json, "prompt"), name, text);
+  cJSON *array = cJSON_AddArrayToObject(json, "z");
+  for (int64_t i = 0; i < d; i++) {
+    snprintf(number, sizeof number, "%.9g", z[i]);
+    cJSON_AddItemToArray(array, cJSON_CreateRaw(number));
+  }
+  return json;
+}
 
 // The prompt must come from this model, or from one that was exported from it or to it.
 static int check_maker(bfm_agent *a, int replica, const cJSON *kept, const char *path) {
