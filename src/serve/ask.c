@@ -11,7 +11,10 @@
 #include "envs/symmetry.h"
 #include "prompt/prompt.h"
 
-static const char *const kinds[] = {"reward", "goal", "pose", "demo", "z"};
+const char *ask_kind(const Ask *ask) {
+  static const char *const kinds[] = {"reward", "goal", "pose", "demo", "z"};
+  return kinds[ask->said.kind];
+}
 
 // ---------------------------------- life ---------------------------------------------------------
 
@@ -222,7 +225,7 @@ static cJSON *float_array(const float *x, int64_t count) {
 cJSON *ask_prompted(const Ask *ask, int64_t d, int64_t nq) {
   cJSON *answer = answer_new("prompted", &ask->said);
   cJSON_AddNumberToObject(answer, "slot", ask->said.slot);
-  cJSON_AddStringToObject(answer, "kind", kinds[ask->said.kind]);
+  cJSON_AddStringToObject(answer, "kind", ask_kind(ask));
   cJSON_AddStringToObject(answer, "text", ask->said.text);
   cJSON_AddItemToObject(answer, "z", float_array(ask->z, d));
   cJSON_AddStringToObject(answer, "score", ask->reward || ask->task ? "reward" : "similarity");

@@ -47,6 +47,8 @@ int ask_again(Ask **ask, const Model *model, const Ask *before);
 Ask *ask_share(Ask *ask);
 void ask_release(Ask *ask);
 
+const char *ask_kind(const Ask *ask);  // "reward", "goal", …
+
 // the message `prompted`
 cJSON *ask_prompted(const Ask *ask, int64_t d, int64_t nq);
 

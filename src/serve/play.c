@@ -102,6 +102,7 @@ const Model *play_model(const Play *p) { return p->model; }
 const double *play_qpos(const Play *p, int slot) { return robots_qpos(p->robots, slot); }
 const Past *play_past(const Play *p, int slot) { return p->slot[slot].past; }
 double play_time(const Play *p) { return (double)p->substeps * p->timestep; }
+double play_stepped(const Play *p) { return (double)(p->substeps - p->phase) * p->timestep; }
 
 // ---------------------------------- what they are told -------------------------------------------
 

@@ -49,7 +49,8 @@ void play_advance(Play *play, double seconds, double limit);
 // to the end of the present control step, or through a whole one
 void play_step(Play *play);
 
-double play_time(const Play *play);  // simulated seconds so far
+double play_time(const Play *play);     // simulated seconds so far
+double play_stepped(const Play *play);  // … at the end of the last control step
 
 // ---------------------------------- what is seen of them -----------------------------------------
 
