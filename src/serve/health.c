@@ -74,13 +74,12 @@ static void judge_losses(const cJSON *line, Health *h) {
 // before the guard looks, features may be too alike
 static void judge_guard(const cJSON *line, Health *h) {
   Word word = log_value(line, "step") < GUARD_STEPS ? WATCH : DIVERGED;
-  if (h->share > GUARD_MOST_F) SAY(h, word, "F is %.3g times as large as theory allows", h->share);
+  if (h->share > GUARD_MOST_F) SAY(h, word, "F is at %.3g times its bound", h->share);
   if (h->directions < GUARD_FEWEST_DIRECTIONS) {
     SAY(h, word, "B uses only %.3g of its %.0f directions", h->directions, h->d);
   }
   if (h->share > 1) {
-    SAY(h, WATCH, "F is %.3g times as large as theory allows; the guard stops at %.3g", h->share,
-        GUARD_MOST_F);
+    SAY(h, WATCH, "F is at %.3g times its bound; the guard stops at %.3g", h->share, GUARD_MOST_F);
   }
 }
 

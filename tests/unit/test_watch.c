@@ -370,7 +370,7 @@ static void test_health(void **state) {
       {"{\"step\":5000,\"fb\":-1,\"ortho\":-32,\"F\":200,\"B\":8,\"ess\":0.012,\"w.max\":0.2}",
        WATCH, "1.2% of a batch"},
       {"{\"step\":51200,\"fb\":-1,\"ortho\":-32,\"F\":[90,980],\"B\":[8,8]}", DIVERGED,
-       "F is 2.45 times"},
+       "F is at 2.45 times its bound"},
       {"{\"step\":400,\"fb\":-1,\"ortho\":1900,\"F\":90,\"B\":8}", DIVERGED, "only 1.04 of its 64"},
       {"{\"step\":100,\"fb\":-1,\"ortho\":1900,\"F\":90,\"B\":8}", WATCH, "only 1.04 of its 64"},
       {"{\"step\":400,\"fb\":[1,\"nan\"],\"F\":90,\"B\":8}", DIVERGED, "fb is not finite"},
