@@ -29,6 +29,7 @@ let ids = 0;
 const nextId = () => ++ids;
 const asked = new Map();  // id → {slot, prompt, first} of prompts on their way
 let hello = null, scene = null, runs = null, saidHint = false;
+let ready = false;  // whether the scene on the page is the one on the server
 const early = [];  // messages of runs that came before the part for them was loaded
 
 // ---------------------------------- parts -----------------------------------------------------------
@@ -49,7 +50,8 @@ const tell = new Tell($("#tell"), { say, nextId, pose, prompt: send, choose,
 const take = new Take($("#take"), $("#code"), { say, toast, nextId, what: recipe,
   slot: () => view.chosen });
 const touch = view.world && new Touch(view, stage, say, held);
-Object.assign(bfm, { view, link });
+// not enumerated: they are no data
+Object.defineProperties(bfm, { view: { value: view }, link: { value: link } });
 
 function makeView() {
   try {
@@ -76,6 +78,7 @@ const HEARD = {
 
   scene(message) {
     scene = bfm.scene = message;
+    ready = true;
     state.slots = scene.slots;
     state.chosen = Math.min(state.chosen, scene.slots - 1);
     $("#robot").value = state.model = scene.model;
@@ -200,6 +203,7 @@ function connection(how) {
   document.body.classList.toggle("offline", how !== "open");
   if (how === "open") return status("connected");
   asked.clear();
+  ready = false;
   take.end();
   touch?.end();
   const [title, sentence] = LOST[how];
@@ -213,6 +217,7 @@ function open() {
   const { title } = hello.models.find(({ label }) => label === state.model);
   status(`loading ${title}`);
   asked.clear();
+  ready = false;
   say({ do: "open", model: state.model, slots: state.slots, seed: state.seed });
 }
 
@@ -246,7 +251,11 @@ function send(slot, prompt, ramp, first = false) {
   if (kind === "z") message.z = prompt.z;
   if (kind === "demo") message.seconds = seconds;
   if (softmax) message.softmax = softmax;
-  if (!say(message)) return;
+  if (!ready || !say(message)) {
+    // it is said as soon as there is a robot
+    for (let i = 0; i < state.slots; i++) if (slot < 0 || slot === i) state.prompts[i] = prompt;
+    return present();
+  }
   asked.set(id, { slot, prompt, first });
   if (!first) closeHint();
   status("prompting");

@@ -111,7 +111,7 @@ int main(void) {
   TRY(bfm_agent_load(&agent, ${c(what.model)}, "{\\"device\\": \\"cpu\\"}"));
   TRY(bfm_env_new(&robot, ${c(what.domain)}, 1, ${seed}, 1));
 
-  bfm_env_sizes sizes = {sizeof sizes};
+  bfm_env_sizes sizes = {.size = sizeof sizes};
   bfm_env_get_sizes(robot, &sizes);
   float obs[sizes.obs_dim], act[sizes.act_dim];
   double sensors[sizes.obs_dim], motors[sizes.act_dim]${scored ? ", now, sum = 0" : ""};
