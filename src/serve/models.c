@@ -51,6 +51,7 @@ typedef struct {
   char *path;
   Watch *watch;
   struct stat folder;  // when it was last searched for models
+  int changed;         // since the last message
   int64_t number;      // of messages; a client may hear two of them in the wrong order
   cJSON *message;      // the last one; under the table's lock
 } Run;
@@ -382,13 +383,15 @@ static void add_model_step(Models *m, int run, cJSON *message) {
   else cJSON_AddNullToObject(message, "model_step");
 }
 
-// returns whether there is more to read
+// Returns whether there is more to read; until then, nothing is told after the first message.
 static int look_at_run(Models *m, int run) {
   Run *r = &m->runs[run];
-  int more = 0, changed = watch_look(r->watch, &more);
-  changed |= look_at_models(m, run);
-  cJSON *message = changed || !r->message ? watch_message(r->watch) : NULL;
+  int more = 0;
+  r->changed |= watch_look(r->watch, &more);
+  r->changed |= look_at_models(m, run);
+  cJSON *message = !r->message || (r->changed && !more) ? watch_message(r->watch) : NULL;
   if (!message) return more;
+  r->changed = 0;
   add_model_step(m, run, message);
   cJSON_AddNumberToObject(message, "number", (double)++r->number);
   cJSON *copy = cJSON_Duplicate(message, 1);

@@ -25,6 +25,7 @@ class Client:
     self.socket = websocket.create_connection(f"ws://{parts.netloc}/live", timeout=20,
                                               subprotocols=["bfm.v1", parts.fragment])
     self.texts = []
+    self.frames = 0
 
   def say(self, **message):
     self.socket.send(json.dumps(message))
@@ -41,6 +42,7 @@ class Client:
         break
       if kind == websocket.ABNF.OPCODE_BINARY:
         if data[0] == 1:
+          self.frames += 1
           self.say(do="ack", seq=int.from_bytes(data[4:8], "little"))
       if kind != websocket.ABNF.OPCODE_TEXT:
         continue
@@ -122,8 +124,14 @@ def test_a_run_is_watched_until_its_end(tmp_path, serve):
     model = client.until(lambda t: t["type"] == "model" and t["label"] == "live")
     assert model["domain"] == "point_mass" and model["run"] == "live"
     assert model["path"] == str(folder / "model.safetensors")
+    client.say(do="open", model="live", slots=1, seed=0)
+    assert client.until(lambda t: t["type"] in ("scene", "refused"))["type"] == "scene"
+    client.say(do="prompt", id=1, slot=0, kind="reward", text="x", ramp=0, softmax=0)
+    client.until(lambda t: t["type"] == "prompted")
     newer = client.until(lambda t: t["type"] == "model" and t["step"] > model["step"])
     client.until(lambda t: t["type"] == "run" and (t["model_step"] or 0) >= newer["step"])
+    frames = client.frames
+    client.until(lambda t: t["type"] == "stats" and client.frames > frames + 10)
   finally:
     training.send_signal(signal.SIGINT)
     training.communicate(timeout=60)
