@@ -69,9 +69,11 @@ const HEARD = {
     offerRobots();
     if (message.runs.length) showRuns(message);
     if (!hello.models.some(({ label }) => label === state.model)) {
-      if (state.model) toast(`There is no robot called ${state.model} here.`);
+      if (state.model) {
+        toast(`There is no robot called ${state.model} here.`);
+        state.prompts = [];
+      }
       state.model = hello.models[0]?.label ?? null;
-      state.prompts = [];
     }
     open();
   },
