@@ -309,13 +309,17 @@ export class Runs {
   key(part, event) {
     const plots = [...part.plots.values()], at = plots.findIndex(({ svg }) => svg === event.target);
     const plot = plots[at], step = this.step ?? this.last;
+    const turn = (other) => {
+      other?.svg.focus();
+      if (other) this.point(step, other);
+    };
     const does = {
       ArrowLeft: () => this.point(plot.neighbour(step, -1), plot),
       ArrowRight: () => this.point(plot.neighbour(step, 1), plot),
       Home: () => this.point(plot.neighbour(-1, 1), plot),
       End: () => this.point(plot.neighbour(Infinity, -1), plot),
-      ArrowUp: () => plots[Math.max(0, at - 1)].svg.focus(),
-      ArrowDown: () => plots[Math.min(plots.length - 1, at + 1)].svg.focus(),
+      ArrowUp: () => turn(plots[at - 1]),
+      ArrowDown: () => turn(plots[at + 1]),
       Escape: () => this.point(null),
     }[event.key];
     if (!plot || !does) return;
