@@ -179,6 +179,11 @@ $(BUILD)/tests/unit/test_message: $(BUILD)/src/serve/message.o
 $(BUILD)/tests/unit/test_outbox: $(BUILD)/src/serve/outbox.o
 SERVED := $(addprefix $(BUILD)/src/serve/,models.o shelf.o watch.o health.o run_log.o curve.o tail.o)
 $(BUILD)/tests/unit/test_models $(BUILD)/tests/unit/test_watch: $(SERVED)
+PLAYED := $(addprefix $(BUILD)/src/serve/,play.o slot.o ask.o past.o robots.o touch.o poses.o scene.o \
+  blobs.o words.o outbox.o)
+STAGED := $(addprefix $(BUILD)/src/,serve/stage.o serve/worker.o serve/desk.o serve/take.o view/film.o)
+$(BUILD)/tests/unit/test_play: $(PLAYED)
+$(BUILD)/tests/unit/test_stage: $(PLAYED) $(STAGED) $(SERVED)
 
 $(BUILD)/tests/fuzz/%: tests/fuzz/%.c $(BUILD)/objects.a
 	@mkdir -p $(@D)

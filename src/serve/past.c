@@ -20,8 +20,15 @@ struct Past {
   Rows rows;
 };
 
-static void **array_of(Rows *rows, const Column *column) {
-  return (void **)((char *)rows + column->field);
+// the pointer to a column's array, of whatever type
+static char *array_of(const Rows *rows, const Column *column) {
+  char *array;
+  memcpy(&array, (const char *)rows + column->field, sizeof array);
+  return array;
+}
+
+static void set_array(Rows *rows, const Column *column, char *array) {
+  memcpy((char *)rows + column->field, &array, sizeof array);
 }
 
 static void set_columns(Past *past, const World *world) {
@@ -50,7 +57,7 @@ static int rows_new(const Past *past, int64_t count, Rows *rows) {
   if (!rows->memory) return bfm_fail(BFM_NO_MEMORY, "out of memory for a robot's past");
   char *at = rows->memory;
   for (int c = 0; c < COLUMNS; c++) {
-    *array_of(rows, &past->columns[c]) = at;
+    set_array(rows, &past->columns[c], at);
     at += past->columns[c].bytes * (size_t)count;
   }
   return BFM_OK;
@@ -80,8 +87,8 @@ void past_free(Past *past) {
 static Rows row_at(const Past *past, int64_t index) {
   Rows row = past->rows;
   for (int c = 0; c < COLUMNS; c++) {
-    char **array = (char **)array_of(&row, &past->columns[c]);
-    *array += past->columns[c].bytes * (size_t)index;
+    const Column *column = &past->columns[c];
+    set_array(&row, column, array_of(&past->rows, column) + column->bytes * (size_t)index);
   }
   row.count = 1;
   row.memory = NULL;
@@ -113,9 +120,9 @@ int past_copy(const Past *past, double seconds, Rows *rows) {
   for (int64_t i = 0; i < count; i++) {
     Rows from = row_at(past, (past->next + past->room - count + i) % past->room);
     for (int c = 0; c < COLUMNS; c++) {
-      size_t bytes = past->columns[c].bytes;
-      char *to = (char *)*array_of(rows, &past->columns[c]) + bytes * (size_t)i;
-      memcpy(to, *array_of(&from, &past->columns[c]), bytes);
+      const Column *column = &past->columns[c];
+      memcpy(array_of(rows, column) + column->bytes * (size_t)i, array_of(&from, column),
+             column->bytes);
     }
   }
   rows->timeouts[count - 1] = !rows->terminals[count - 1];

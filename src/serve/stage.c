@@ -131,8 +131,9 @@ static void *run(void *context) {
   double next = stage->ticked = stage->told = seconds_now();
   while (!atomic_load(&stage->stop)) {
     tick(stage);
-    next = fmax(next + TICK, seconds_now() + REST);
-    sleep_until(next);
+    // after a late tick the next ones come sooner, but a stall is not made up for
+    next = fmax(next + TICK, seconds_now() - CATCH_UP);
+    sleep_until(fmax(next, seconds_now() + REST));
   }
   return NULL;
 }

@@ -70,14 +70,20 @@ static void name_of(const Take *take, const char *suffix, char *out, size_t size
   snprintf(out, size, "%s%s", n ? slug : take->world->domain->name, suffix);
 }
 
-static void tell_taken(const Take *take, const char *suffix, const char *mime) {
+// Once the client hears that a download is done, it may ask for the next one.
+static void tell_last(Take *take, cJSON *message) {
+  __atomic_store_n(&take->ended, 1, __ATOMIC_RELEASE);
+  outbox_text(take->plan.outbox, message);
+}
+
+static void tell_taken(Take *take, const char *suffix, const char *mime) {
   char name[NAME_MOST + 32];
   name_of(take, suffix, name, sizeof name);
   cJSON *message = message_new(take, "taken");
   cJSON_AddStringToObject(message, "name", name);
   cJSON_AddNumberToObject(message, "bytes", (double)take->bytes);
   cJSON_AddStringToObject(message, "mime", mime);
-  outbox_text(take->plan.outbox, message);
+  tell_last(take, message);
 }
 
 static int send_piece(Take *take, unsigned char *message, size_t size, int last) {
@@ -243,11 +249,11 @@ static int z_file(Take *take) {
 
 // ---------------------------------- the thread ---------------------------------------------------
 
-static void refuse(const Take *take) {
+static void refuse(Take *take) {
   cJSON *message = message_new(take, "refused");
   ask_add_error(message, -1);
   if (is_cancelled(take)) cJSON_AddBoolToObject(message, "cancelled", 1);
-  outbox_text(take->plan.outbox, message);
+  tell_last(take, message);
 }
 
 static void *run(void *context) {
@@ -255,7 +261,6 @@ static void *run(void *context) {
   Take *take = context;
   setpriority(PRIO_PROCESS, (id_t)gettid(), NICE);
   if (makers[take->plan.said.kind](take)) refuse(take);
-  __atomic_store_n(&take->ended, 1, __ATOMIC_RELEASE);
   return NULL;
 }
 

@@ -229,9 +229,19 @@ static int ghost(Worker *w, const Message *m) {
 
 // ---------------------------------- downloads ----------------------------------------------------
 
+static void end_take(Worker *w) {
+  Take *take = w->take;
+  if (!take || !take_ended(take)) return;
+  pthread_mutex_lock(&w->desk.lock);
+  w->take = NULL;
+  pthread_mutex_unlock(&w->desk.lock);
+  take_free(take);
+}
+
 static int begin_take(Worker *w, const Message *m) {
   Board *b = w->board;
   TakePlan plan = {.said = *m, .outbox = b->outbox, .world = w->model ? w->model->world : NULL};
+  end_take(w);
   if (w->take) return bfm_fail(BFM_BAD_ARGUMENT, "another download is being made");
   TRY(check_slot(w, m));
   TRY(bfm_agent_fingerprint(w->model->agent, 0, plan.fingerprint));
@@ -247,15 +257,6 @@ static int begin_take(Worker *w, const Message *m) {
   w->take = take;
   pthread_mutex_unlock(&w->desk.lock);
   return BFM_OK;
-}
-
-static void end_take(Worker *w) {
-  Take *take = w->take;
-  if (!take || !take_ended(take)) return;
-  pthread_mutex_lock(&w->desk.lock);
-  w->take = NULL;
-  pthread_mutex_unlock(&w->desk.lock);
-  take_free(take);
 }
 
 static void cancel_take(Worker *w, int64_t id) {
