@@ -10,6 +10,7 @@ from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.keys import Keys
 
 from conftest import ROOT, Page, Server, severe
+from test_touch import CONTRAST
 
 LOGS = ROOT / "results" / "runs" / "walker"
 HOSTILE = "<img src=x onerror=alert(1)>"
@@ -167,6 +168,13 @@ def test_sizes(training, size):
     if enlarge.is_displayed():
       training.js("arguments[0].click()", enlarge)
       time.sleep(0.3)
+
+
+def test_contrast(training):
+  for _ in range(2):
+    training.click("#theme")
+    time.sleep(0.4)
+    assert training.js(CONTRAST) == []
 
 
 def test_words_of_files_are_text(chromium, tmp_path):
