@@ -16,6 +16,8 @@ const char *ask_kind(const Ask *ask) {
   return kinds[ask->said.kind];
 }
 
+const char *ask_words(const Ask *ask) { return *ask->said.text ? ask->said.text : ask->report; }
+
 // ---------------------------------- life ---------------------------------------------------------
 
 Ask *ask_share(Ask *ask) {

@@ -47,7 +47,8 @@ int ask_again(Ask **ask, const Model *model, const Ask *before);
 Ask *ask_share(Ask *ask);
 void ask_release(Ask *ask);
 
-const char *ask_kind(const Ask *ask);  // "reward", "goal", …
+const char *ask_kind(const Ask *ask);   // "reward", "goal", …
+const char *ask_words(const Ask *ask);  // its text, or its report if it has none
 
 // the message `prompted`
 cJSON *ask_prompted(const Ask *ask, int64_t d, int64_t nq);

@@ -152,6 +152,7 @@ static int by_file(Take *take, const char *name, int (*make)(Take *take, const c
 static int draw(Take *take, const char *path) {
   const Rows *rows = &take->plan.rows;
   const World *world = take->world;
+  const Ask *ask = take->plan.ask;
   int64_t nq = world->model->nq, count = rows->count + 1;
   double *qpos = malloc((size_t)(count * (nq + 1)) * sizeof *qpos), *rewards = qpos + count * nq;
   if (!qpos) return bfm_fail(BFM_NO_MEMORY, "out of memory for a film");
@@ -159,7 +160,7 @@ static int draw(Take *take, const char *path) {
   mju_copy(qpos + rows->count * nq, rows->next_qpos + (rows->count - 1) * nq, (int)nq);
   for (int64_t i = 0; i < count; i++) rewards[i] = rows->rewards[i ? i - 1 : 0];
   Film film = {.world = world, .count = count, .qpos = qpos, .rewards = rewards,
-               .title = take->plan.ask ? take->plan.ask->said.text : "",
+               .title = ask ? ask_words(ask) : "",
                .dt = world->domain->substeps * world->model->opt.timestep, .width = WIDTH,
                .height = HEIGHT, .each = tell_progress, .context = take};
   int status = film_mp4(&film, path);
@@ -236,9 +237,8 @@ static int z_file(Take *take) {
   const TakePlan *plan = &take->plan;
   const Ask *ask = plan->ask;
   if (!ask) return bfm_fail(BFM_BAD_ARGUMENT, "the robot has no prompt yet");
-  const char *what = *ask->said.text ? ask->said.text : ask->report;
   cJSON *json = prompt_file_json(plan->path, plan->fingerprint, take->world->domain->name,
-                                 ask_kind(ask), what, ask->z, plan->d);
+                                 ask_kind(ask), ask_words(ask), ask->z, plan->d);
   char *text = cJSON_Print(json);
   cJSON_Delete(json);
   int status = text ? send_text(take, text) : bfm_fail(BFM_NO_MEMORY, "out of memory for z");

@@ -148,7 +148,9 @@ static int open_play(Worker *w, const Message *m) {
   w->model = model;
   w->unusable = 0;
   status = show_play(w, m, play);
-  if (status) play_free(play);
+  if (!status) return BFM_OK;
+  play_free(play);
+  close_play(w);
   return status;
 }
 
