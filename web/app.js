@@ -119,6 +119,7 @@ const HEARD = {
     if (take.refused(message)) return;
     const { slot, prompt, first } = asked.get(message.id) ?? {};
     asked.delete(message.id);
+    if (message.cancelled) return status();  // a newer prompt took its place
     pose.answered();
     if (first && slot >= 0 && prompt.text !== fallback(slot).text) {
       send(slot, fallback(slot), 0, true);
