@@ -18,8 +18,9 @@ import * as wire from "./wire.js";
 const $ = (selector) => document.querySelector(selector);
 const LETTERS = "ABCD";
 
-// what a reconnection or a link brings back
-const state = { model: null, seed: 0, slots: 1, chosen: 0, prompts: [], es: 0, noise: 0, speed: 1,
+// What a reconnection or a link brings back. From the start with seed 7, the shipped walker does each of
+// its first tasks after any other; from many starts, one that stands still does not begin to run.
+const state = { model: null, seed: 7, slots: 1, chosen: 0, prompts: [], es: 0, noise: 0, speed: 1,
   paused: false };
 
 // for tests and for curious people at the console
@@ -111,8 +112,8 @@ const HEARD = {
       if (message.counts) see.count(message);
       tell.tell(message.warning ?? (first ? "" : message.report), message.warning ? "warning" : "");
     }
-    // side by side, all begin in the same state once all have their prompts
-    if (first && !asked.size && scene.slots > 1) say({ do: "reset", how: "start" });
+    // all begin in the same state once all have their prompts: without one, a robot falls
+    if (first && !asked.size) reset("start");
   },
 
   refused(message) {
@@ -386,6 +387,11 @@ function oneStep() {
   say({ do: "step" });
 }
 
+function reset(how) {
+  say({ do: "reset", how });
+  for (let i = 0; i < state.slots; i++) see.cut(i);
+}
+
 function speed(factor) {
   state.speed = Math.min(4, Math.max(0.1, Math.round(10 * factor) / 10));
   say({ do: "speed", factor: state.speed });
@@ -432,8 +438,8 @@ $("#seed").addEventListener("change", ({ target }) => {
 });
 $("#pause").addEventListener("click", () => pause(!state.paused));
 $("#step").addEventListener("click", oneStep);
-$("#reset").addEventListener("click", () => say({ do: "reset", how: "start" }));
-$("#random").addEventListener("click", () => say({ do: "reset", how: "random" }));
+$("#reset").addEventListener("click", () => reset("start"));
+$("#random").addEventListener("click", () => reset("random"));
 $("#speed").addEventListener("input", ({ target }) => speed(Number(target.value)));
 $("#es").addEventListener("change", ({ target }) => {
   state.es = Number(target.value);
@@ -533,7 +539,7 @@ async function showRuns(message) {
 }
 
 new Keys({ pause: () => pause(!state.paused), step: oneStep, speed: (by) => speed(state.speed + by),
-  reset: (how) => say({ do: "reset", how }), slots, choose: () => choose((state.chosen + 1) % state.slots),
+  reset, slots, choose: () => choose((state.chosen + 1) % state.slots),
   theme: () => theme.toggle(), help: () => $("#keys").showModal(), write: () => {
     tell.turn("reward");
     $("#reward").focus();

@@ -5,7 +5,7 @@
 export function toFragment(state) {
   const words = new URLSearchParams();
   words.set("robot", state.model);
-  if (state.seed) words.set("seed", state.seed);
+  words.set("seed", state.seed);
   for (const prompt of state.prompts) words.append("prompt", promptWords(prompt));
   if (state.es) words.set("best", state.es);
   if (state.noise) words.set("noise", state.noise);

@@ -102,9 +102,9 @@ def test_goal_pose_and_demonstration(page):
 
 def test_link_restores_prompts_seed_and_camera(page):
   page.open().tell("stand")
-  page.js("""const seed = document.querySelector('#seed'); seed.value = 7;
+  page.js("""const seed = document.querySelector('#seed'); seed.value = 12;
     seed.dispatchEvent(new Event('change'))""")
-  page.until("bfm.scene.seed === 7")
+  page.until("bfm.scene.seed === 12")
   page.acting("stand")
   page.click("#slots [data-value='2']")
   page.until("bfm.scene.slots === 2 && bfm.state.prompts[1]?.z")
@@ -119,7 +119,7 @@ def test_link_restores_prompts_seed_and_camera(page):
 
   page.open(fragment, fresh=False)
   page.until("bfm.scene?.slots === 2 && bfm.state.prompts[1]?.z")
-  assert page.js("return bfm.scene.seed") == 7
+  assert page.js("return bfm.scene.seed") == 12
   assert page.js("return bfm.state.prompts.map(p => p.text)") == ["stand", "upright * (speed > 2)"]
   restored = page.until("bfm.view.camera")
   assert all(math.isclose(a, b, abs_tol=0.05) for a, b in zip(restored, camera, strict=True))

@@ -66,11 +66,12 @@ def test_pause_step_speed_and_reset(page):
   page.js("""const speed = document.querySelector('#speed'); speed.value = 0.2;
     speed.dispatchEvent(new Event('input'))""")
   page.until("bfm.stats.rate < 0.5")
-  resets = page.js("return bfm.stats.slots[0].reset")
+  page.until("bfm.qpos[1] > 0.5")
   page.click("#reset")
-  page.until(f"bfm.stats.slots[0].reset > {resets}")
+  page.until("Math.abs(bfm.qpos[1]) < 0.2")
+  start = page.js("return bfm.qpos[3]")
   page.click("#random")
-  page.until(f"bfm.stats.slots[0].reset > {resets + 1}")
+  page.until(f"Math.abs(bfm.qpos[3] - {start}) > 0.2")
 
 
 def test_compare_robots_side_by_side(page):
@@ -171,7 +172,7 @@ def test_light_and_dark_have_readable_contrast(page):
   page.until("bfm.z.length > 0")
   for _ in range(2):
     page.click("#theme")
-    time.sleep(0.4)  # until colours have faded
+    time.sleep(1)  # until the charts are drawn anew
     low = page.js(CONTRAST)
     assert low == []
 
