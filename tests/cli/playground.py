@@ -28,7 +28,10 @@ class Server:
   def stop(self, number=signal.SIGTERM, timeout=20):
     """Stop the server; returns its exit status and what it wrote to standard error."""
     self.process.send_signal(number)
-    _, errors = self.process.communicate(timeout=timeout)
+    try:
+      _, errors = self.process.communicate(timeout=timeout)
+    finally:
+      self.process.kill()
     return self.process.returncode, errors
 
   def connect(self):
@@ -81,10 +84,10 @@ class Closed(Exception):
 
 
 class Client:
-  """A client that has been let in. It acknowledges frames unless told otherwise."""
+  """A client that has been let in, for so many seconds. It acknowledges frames unless told otherwise."""
 
-  def __init__(self, server, acks=True, **options):
-    self.acks, self.frames, self.bye = acks, 0, None
+  def __init__(self, server, acks=True, seconds=60, **options):
+    self.acks, self.frames, self.bye, self.end = acks, 0, None, time.monotonic() + seconds
     self.ws = websocket.create_connection(
         server.url.replace("http", "ws") + "/live", subprotocols=["bfm.v1", server.token], timeout=30,
         origin=server.url, **options)
@@ -95,6 +98,7 @@ class Client:
 
   def next(self):
     """The next message: an object, or the bytes of a binary one."""
+    assert time.monotonic() < self.end, "what was waited for has not come"
     try:
       kind, data = self.ws.recv_data()
     except (websocket.WebSocketConnectionClosedException, ConnectionError) as error:
