@@ -45,6 +45,7 @@ const pose = new Pose($("#pose"), {
   ask: (qpos) => (qpos ? say({ do: "ghost", id: nextId(), qpos })
     : (view.haunt(null), say({ do: "ghost", off: true }))),
   here: () => bfm.qpos.length && bfm.qpos,
+  beside: stage, below: $("#tell"),
 });
 const tell = new Tell($("#tell"), { say, nextId, pose, prompt: send, choose,
   histogram: (values) => see.count(values) });
@@ -122,10 +123,9 @@ const HEARD = {
     asked.delete(message.id);
     if (message.cancelled) return status();  // a newer prompt took its place
     pose.answered();
-    if (first && slot >= 0 && prompt.text !== fallback(slot).text) {
-      send(slot, fallback(slot), 0, true);
-    }
     if (!prompt) return toast(message.error);
+    const next = first && fallback(slot, prompt.text);
+    if (next) return send(slot, next, 0, true);
     tell.fail(message);
     status();
   },
@@ -134,11 +134,10 @@ const HEARD = {
     bfm.stats = message;
     see.add(message);
     const { score } = message.slots[view.chosen] ?? {};
-    $("#score").textContent = Number.isFinite(score) ? score.toFixed(2) : "–";
+    $("#score").textContent = fixed(score);
     $("#rate").textContent = message.paused ? "paused" : `${message.rate.toFixed(1)}× real time`;
     for (const [i, label] of [...$("#labels").children].entries()) {
-      const value = message.slots[i]?.score;
-      label.querySelector("i").textContent = Number.isFinite(value) ? value.toFixed(2) : "";
+      label.querySelector("i").textContent = fixed(message.slots[i]?.score);
     }
     if (message.paused !== state.paused) setPaused(message.paused);
   },
@@ -165,6 +164,11 @@ const HEARD = {
     link.reason = message.reason;
   },
 };
+
+// two digits, and no minus before zeros
+function fixed(score) {
+  return Number.isFinite(score) ? (Math.round(100 * score) / 100 + 0).toFixed(2) : "–";
+}
 
 function text(message) {
   HEARD[message.type]?.(message);
@@ -236,12 +240,16 @@ function again() {
   show();
 }
 
-// what a robot does before somebody tells it something
-function fallback(slot) {
-  const names = scene.tasks.map(({ name }) => name);
-  const liked = ["walk", "run", "stand", "spin", ...names].filter((name) => names.includes(name));
-  const text = [...new Set(liked)][slot] ?? liked[0] ?? scene.examples[0]?.text ?? "1";
-  return { kind: "reward", text };
+// What a robot does before somebody tells it something: a task that moves it. Where a model cannot do
+// it, the one after it, or nothing after the last.
+function fallback(slot, after) {
+  const tasks = scene.tasks.map(({ name }) => name);
+  const rewards = scene.examples.filter(({ kind }) => kind === "reward").map(({ text }) => text);
+  const liked = ["walk", "run", "stand", "spin"].filter((name) => tasks.includes(name));
+  const texts = [...new Set([...liked, ...tasks, ...rewards])];
+  if (after === undefined) return { kind: "reward", text: texts[slot % texts.length] };
+  const at = texts.indexOf(after) + 1;
+  return at < texts.length ? { kind: "reward", text: texts[at] } : null;
 }
 
 // ---------------------------------- prompts ---------------------------------------------------------
@@ -430,6 +438,7 @@ $("#robot").addEventListener("change", ({ target }) => {
   // a z means nothing to another model: what has words or a pose is computed anew
   state.prompts = state.prompts.filter(({ kind }) => kind !== "z").map(({ z, ...rest }) => rest);
   state.model = target.value;
+  closeHint();
   open();
 });
 $("#seed").addEventListener("change", ({ target }) => {

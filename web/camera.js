@@ -4,6 +4,9 @@
 import { OrbitControls, THREE } from "./three.js";
 
 const UP = new THREE.Vector3(0, 0, 1);
+const LOW = 0.16, HIGH = 0.32;  // of a camera that follows, above the horizon, in radians
+const ROOM = 1.2;               // a model's camera is made for pictures that are less wide
+const LIFT = 0.45, REST = 0.27;  // of a robot's height and of its first height, where the camera looks
 
 export class Eye {
   // changed: called when the user moved the camera
@@ -20,9 +23,12 @@ export class Eye {
     this.places = [];  // of the robots, smoothed
   }
 
-  open({ camera, slots }, reach, still) {
+  // still: where the robot is, or the middle of a scene without a robot to follow; floor: its height
+  open({ camera, slots }, reach, still, floor) {
     this.home = homeOf(camera, still);
     this.track = camera.track;
+    this.floor = floor;
+    this.height = still.z;
     this.camera.fov = this.copy.fov = camera.fovy || 45;
     this.camera.near = this.copy.near = 0.02 * reach;
     this.camera.far = this.copy.far = 120 * reach;
@@ -64,11 +70,18 @@ export class Eye {
     this.apply(0);
   }
 
+  // The camera looks at a point below a robot's torso, so that the feet are in the picture, and rises and
+  // falls less than the torso does.
+  lower(z) {
+    const { floor, height } = this;
+    return floor === null ? z : floor + LIFT * (z - floor) + REST * (height - floor);
+  }
+
   // Follow a robot: with its mean velocity, so that a fast robot does not run ahead of the camera
   follow(slot, x, y, z, dt) {
     const place = this.places[slot];
     if (this.track < 0 || !place) return false;
-    const now = new THREE.Vector3(x, y, z);
+    const now = new THREE.Vector3(x, y, this.lower(z));
     const jumped = !place.last || now.distanceTo(place.last) > 1.5 * this.reach;
     if (jumped) {
       place.at.copy(now);
@@ -133,12 +146,18 @@ export class Eye {
   }
 }
 
-// The model's camera, as an offset from what it looks at: the tracked body, or the point of its ray that
-// is nearest to the middle of a scene that stands still
+// The model's camera, as an offset from what it looks at. If it follows a body, it is put a little above
+// the horizon. Otherwise it looks at the point of its ray that is nearest to the middle of the scene.
 function homeOf({ pos, forward, track }, still) {
   const from = new THREE.Vector3(...pos), along = new THREE.Vector3(...forward).normalize();
-  if (track >= 0) return { offset: from.sub(still) };
+  if (track >= 0) {
+    const offset = from.sub(still), distance = offset.length();
+    const height = Math.min(Math.max(Math.asin(offset.z / distance), LOW), HIGH);
+    offset.z = 0;
+    return { offset: offset.setLength(ROOM * distance * Math.cos(height))
+      .setZ(ROOM * distance * Math.sin(height)) };
+  }
   const distance = Math.max(along.dot(still.clone().sub(from)), 0.2);
   still.copy(from).addScaledVector(along, distance);
-  return { offset: from.sub(still) };
+  return { offset: from.sub(still).multiplyScalar(ROOM) };
 }

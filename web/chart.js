@@ -30,8 +30,13 @@ export class Chart {
     this.canvas.setAttribute("aria-label", `${title} over the last ${WINDOW} seconds`);
     this.box.append(caption, this.canvas);
     parent.append(this.box);
-    this.low = floor;
-    this.high = ceiling;
+    this.clear();
+  }
+
+  // another robot has other ranges
+  clear() {
+    this.low = this.floor;
+    this.high = this.ceiling;
   }
 
   // lines: [{points [[t, x] | null…], color, dash, name}]; now: time of the right edge; at: time under
@@ -46,7 +51,7 @@ export class Chart {
     rules(pen, this, y, width, colors);
     for (const line of lines) strip(pen, line, x, y);
     if (at !== null) rule(pen, x(at), height, colors.ink);
-    this.read(lines, at ?? now);
+    this.read(lines, at);
   }
 
   range(lines, now) {
@@ -58,6 +63,7 @@ export class Chart {
         high = Math.max(high, point[1]);
       }
     }
+    if (low < 0 && -low < 0.04 * (high - low)) low = 0;  // not worth a line of its own
     if (high - low < 1e-6) high = low + 1;
     // grow at once, shrink only when half is empty, so that the lines do not breathe
     const span = this.high - this.low;
@@ -68,7 +74,7 @@ export class Chart {
     }
   }
 
-  // the values at a time, one a line, in its colour
+  // the values at a time, or the newest that are known: one a line, in its colour
   read(lines, at) {
     const texts = lines.filter(({ named = true }) => named).map(({ points, color, name = "" }) => {
       const value = document.createElement("span");
@@ -89,6 +95,7 @@ export class Chart {
 }
 
 function valueAt(points, at) {
+  if (at === null) return points.findLast(Boolean)?.[1] ?? NaN;
   let best = NaN, nearest = 1;
   for (let i = points.length - 1; i >= 0; i--) {
     if (!points[i]) continue;
@@ -103,10 +110,10 @@ function valueAt(points, at) {
   return best;
 }
 
-// the next of 1, 1.5, 2, 3, 5, 8, 10 …
+// the next round number
 function nice(x) {
   const unit = 10 ** Math.floor(Math.log10(x));
-  return unit * [1, 1.5, 2, 3, 5, 8, 10].find((step) => step * unit >= x - 1e-9);
+  return unit * [1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10].find((step) => step * unit >= x - 1e-9);
 }
 
 function strip(pen, { points, color, dash = [], width = 1.5 }, x, y) {
@@ -133,7 +140,8 @@ function rules(pen, { low, high }, y, width, colors) {
   pen.font = colors.font;
   pen.fillStyle = colors.soft;
   pen.textBaseline = "middle";
-  for (const value of new Set([low, low < 0 && high > 0 ? 0 : low, high])) {
+  const zero = low < 0 && high > 0 && y(low) - y(0) > 12 && y(0) - y(high) > 12;
+  for (const value of zero ? [low, 0, high] : [low, high]) {
     const at = Math.round(y(value)) + 0.5, text = brief(value).replace(/\.0+$|(\.\d)0$/, "$1");
     pen.strokeStyle = colors.line;
     pen.lineWidth = 1;

@@ -6,10 +6,17 @@ const isPlace = ({ type, range, name }) => type === "slide" && !range && /x$/.te
 
 const HEIGHT = { type: "slide", range: [0, 2] };  // of a free joint, in metres
 
+const narrow = matchMedia("(max-width: 820px)");
+
 export class Pose {
-  constructor(form, { ask, here }) {
+  // ask(qpos or null): for a ghost; here(): the robot's qpos; beside, below: where the sliders are on
+  // a wide and on a narrow screen
+  constructor(form, { ask, here, beside, below }) {
     Object.assign(this, { form, ask, here });
     this.waiting = false;
+    const place = () => (narrow.matches ? below : beside).append(form);
+    narrow.addEventListener("change", place);
+    place();
     form.addEventListener("submit", (event) => event.preventDefault());
   }
 

@@ -31,6 +31,7 @@ export class See {
     this.scene = scene;
     this.records = Array.from({ length: scene.slots },
       () => new Record(scene.control_dt, scene.gamma));
+    for (const chart of Object.values(this.charts)) chart.clear();
     this.charts.spread.box.hidden = scene.members < 2;
     this.numbers = null;
     this.request();

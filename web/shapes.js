@@ -35,10 +35,13 @@ export function shapeOf(geom, meshes) {
     new THREE.Vector3(1, 1, 1)));
 }
 
+// the middle of a texture is in the middle of the plane
 function repeat(shape, { texture, repeat: [u, v] = [1, 1] }) {
   if (texture < 0 || (u === 1 && v === 1)) return;
   const { uv } = shape.attributes;
-  for (let i = 0; i < uv.count; i++) uv.setXY(i, uv.getX(i) * u, uv.getY(i) * v);
+  for (let i = 0; i < uv.count; i++) {
+    uv.setXY(i, 0.5 + (uv.getX(i) - 0.5) * u, 0.5 + (uv.getY(i) - 0.5) * v);
+  }
 }
 
 // One geometry of several, whose vertices follow one another

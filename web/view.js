@@ -83,7 +83,7 @@ export class View {
         middle.add(new THREE.Vector3().fromArray(poses, 7 * i).divideScalar(count));
       }
     }
-    this.eye.open(this.scene, this.world.reach, middle);
+    this.eye.open(this.scene, this.world.reach, middle, this.world.ground.height);
     if (this.wanted) this.eye.state = this.wanted;
     this.wanted = null;
   }
@@ -142,15 +142,17 @@ export class View {
   draw() {
     const { renderer, eye, world, frame } = this, count = this.scene.slots;
     const [columns, rows] = grid(count, this.width, this.height);
-    const width = this.width / columns, height = this.height / rows;
-    eye.fit(width / height);
+    const aspect = this.width / columns / (this.height / rows);
+    eye.fit(aspect);
     renderer.setScissorTest(count > 1);
     frame.slots.forEach((robot, i) => {
-      const left = (i % columns) * width, bottom = this.height - (1 + Math.floor(i / columns)) * height;
-      renderer.setViewport(left, bottom, width, height);
-      renderer.setScissor(left, bottom, width - (columns > 1 && i % columns === 0 ? 1 : 0), height);
+      const [left, right] = edges(i % columns, columns, this.width);
+      const [top, bottom] = edges(Math.floor(i / columns), rows, this.height);
+      renderer.setViewport(left, this.height - bottom, right - left, bottom - top);
+      renderer.setScissor(left, this.height - bottom, right - left - (right < this.width ? 1 : 0),
+        bottom - top);
       this.dress(robot, i);
-      const camera = eye.of(i, this.chosen, width / height);
+      const camera = eye.of(i, this.chosen, aspect);
       world.ground.move(eye.places[i].last ?? eye.places[i].at, camera);
       renderer.render(world.space, camera);
     });
@@ -253,6 +255,11 @@ export class View {
     const plane = new THREE.Plane().setFromNormalAndCoplanarPoint(facing, point);
     return caster.ray.intersectPlane(plane, new THREE.Vector3());
   }
+}
+
+// where part i of `count` begins and ends, in whole pixels
+function edges(i, count, size) {
+  return [Math.round(i * size / count), Math.round((i + 1) * size / count)];
 }
 
 function rendererName(gl) {

@@ -11,10 +11,10 @@ const TRAIL_EVERY = 0.05;  // simulated seconds between dots
 
 // A floor: a level plane without end, or so large that its end is not worth drawing
 function isFloor(geom, reach) {
-  const [, x, y] = geom.quat;
+  const [, x, y] = geom.quat, [across, along] = geom.size;
   const level = 1 - 2 * (x * x + y * y) > 0.999;
   return geom.type === "plane" && level && geom.body === 0
-    && (geom.size[0] === 0 || geom.size[1] === 0 || Math.max(...geom.size.slice(0, 2)) > 4 * reach);
+    && (across === 0 || along === 0 || Math.max(across, along) > 3 * reach);
 }
 
 export class World {
