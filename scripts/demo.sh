@@ -62,4 +62,7 @@ cat <<END
   $bfm play $walker --reward 'upright * (speed > 3)' --es 32 -o film.mp4
   $bfm play $out/point_mass/model.safetensors --goal 'x = 0.2, y = -0.1' -o goal.png
 docs/tutorial.md goes from data to a film, docs/rewards.md is the language of rewards.
+
+Or type rewards in a browser, and change them while the robot moves:
+  $bfm serve --open
 END
