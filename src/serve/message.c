@@ -234,16 +234,11 @@ static int check_rest(const Message *m) {
 }
 
 static int check_prompt(const Message *m) {
-  static const char *const fields[] = {[PROMPT_REWARD] = "text",
-                                       [PROMPT_GOAL] = "text",
-                                       [PROMPT_POSE] = "qpos",
-                                       [PROMPT_DEMO] = "seconds",
+  static const char *const fields[] = {[PROMPT_REWARD] = "text", [PROMPT_GOAL] = "text",
+                                       [PROMPT_POSE] = "qpos", [PROMPT_DEMO] = "seconds",
                                        [PROMPT_Z] = "z"};
-  int there[] = {[PROMPT_REWARD] = *m->text,
-                 [PROMPT_GOAL] = *m->text,
-                 [PROMPT_POSE] = m->count,
-                 [PROMPT_DEMO] = m->seconds > 0,
-                 [PROMPT_Z] = m->count};
+  int there[] = {[PROMPT_REWARD] = *m->text, [PROMPT_GOAL] = *m->text, [PROMPT_POSE] = m->count,
+                 [PROMPT_DEMO] = m->seconds > 0, [PROMPT_Z] = m->count};
   if (m->say != SAY_PROMPT || there[m->kind]) return BFM_OK;
   return bfm_fail(BFM_BAD_ARGUMENT, "the prompt lacks \"%s\"", fields[m->kind]);
 }

@@ -35,6 +35,12 @@ typedef struct {
   Client *client;
 } Connection;
 
+// a client that has left; a thread of its own frees it, because its threads may take a while to notice
+typedef struct {
+  Server *server;
+  Client *client;  // NULL: the place is free
+} Leaver;
+
 struct Server {
   ServerOptions options;
   Gate gate;
@@ -47,11 +53,9 @@ struct Server {
   Connection connections[CONNECTIONS];
 
   pthread_mutex_t lock;  // guards what follows, and the clients of connections against `broadcast`
-  pthread_cond_t changed;
-  pthread_t reaper;
-  int reaping;
-  Client *leaving[2 * CLIENTS_MOST];
-  int leavers;  // in the array; the reaper works on the last
+  pthread_cond_t empty;  // nobody is leaving
+  Leaver leavers[2 * CLIENTS_MOST];
+  int leaving;
 };
 
 // ---------------------------------- clients ------------------------------------------------------
@@ -62,42 +66,42 @@ static int count_clients(const Server *server) {
   return count;
 }
 
-// To free a client may take a while: its threads must notice.
-static void *reap(void *context) {
-  Server *server = context;
+static void *free_leaver(void *context) {
+  Leaver *leaver = context;
+  Server *server = leaver->server;
+  client_free(leaver->client);
   pthread_mutex_lock(&server->lock);
-  while (server->leavers || server->reaping) {
-    if (!server->leavers) {
-      pthread_cond_wait(&server->changed, &server->lock);
-      continue;
-    }
-    Client *client = server->leaving[0];
-    pthread_mutex_unlock(&server->lock);
-    client_free(client);
-    pthread_mutex_lock(&server->lock);
-    memmove(server->leaving, server->leaving + 1, --server->leavers * sizeof *server->leaving);
-  }
+  leaver->client = NULL;
+  if (!--server->leaving) pthread_cond_signal(&server->empty);
   pthread_mutex_unlock(&server->lock);
   return NULL;
 }
 
+static void free_soon(Leaver *leaver) {
+  pthread_t thread;
+  if (pthread_create(&thread, NULL, free_leaver, leaver)) free_leaver(leaver);
+  else pthread_detach(thread);
+}
+
 static void leave(Server *server, Connection *connection) {
-  Client *client = connection->client;
-  if (!client) return;
+  if (!connection->client) return;
+  Leaver *leaver = server->leavers;
   pthread_mutex_lock(&server->lock);
+  while (leaver->client) leaver++;  // has_room leaves enough of them
+  *leaver = (Leaver){server, connection->client};
   connection->client = NULL;
-  server->leaving[server->leavers++] = client;
-  client_leave(client);
-  pthread_cond_signal(&server->changed);
+  server->leaving++;
   pthread_mutex_unlock(&server->lock);
+  client_leave(leaver->client);
+  free_soon(leaver);
 }
 
 static int has_room(Server *server) {
   pthread_mutex_lock(&server->lock);
-  int leavers = server->leavers;
+  int leaving = server->leaving;
   pthread_mutex_unlock(&server->lock);
   return !server->ending && count_clients(server) < server->options.clients &&
-         leavers < server->options.clients;
+         leaving < server->options.clients;
 }
 
 static void wake(void *context) {
@@ -340,10 +344,15 @@ static Connection *find_place(Server *server) {
   return NULL;
 }
 
+static int accept_one(struct lws *listener) {
+  struct sockaddr_storage peer;
+  return accept4(lws_get_socket_fd(listener), (struct sockaddr *)&peer, &(socklen_t){sizeof peer},
+                 SOCK_CLOEXEC | SOCK_NONBLOCK);
+}
+
 static void accept_all(Server *server, struct lws *listener) {
   int fd;
-  while ((fd = accept4(lws_get_socket_fd(listener), NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >=
-         0) {
+  while ((fd = accept_one(listener)) >= 0) {
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int));
     Connection *connection = find_place(server);
     struct lws *wsi = NULL;
@@ -464,7 +473,7 @@ int server_new(Server **out, const ServerOptions *options) {
   server->options = *options;
   server->listener = -1;
   pthread_mutex_init(&server->lock, NULL);
-  pthread_cond_init(&server->changed, NULL);
+  pthread_cond_init(&server->empty, NULL);
   int status = gate_open(&server->gate, options->host, options->port, &server->listener);
   if (!status) status = open_context(server);
   if (!status) {
@@ -476,12 +485,11 @@ int server_new(Server **out, const ServerOptions *options) {
   return status;
 }
 
-static void stop_reaper(Server *server) {
+static void send_all_away(Server *server) {
+  for (int i = 0; i < CONNECTIONS; i++) leave(server, &server->connections[i]);
   pthread_mutex_lock(&server->lock);
-  server->reaping = 0;
-  pthread_cond_signal(&server->changed);
+  while (server->leaving) pthread_cond_wait(&server->empty, &server->lock);
   pthread_mutex_unlock(&server->lock);
-  pthread_join(server->reaper, NULL);
 }
 
 // The clients' threads wake the context, so they end before it does.
@@ -491,15 +499,10 @@ static void close_context(Server *server) {
 }
 
 int server_run(Server *server) {
-  server->reaping = 1;
-  if (pthread_create(&server->reaper, NULL, reap, server)) {
-    return bfm_fail(BFM_NO_MEMORY, "cannot start a thread for the server: %s", strerror(errno));
-  }
   int status = models_watch(server->options.models, 2, broadcast, server);
   while (!status && !server->done && lws_service(server->context, 0) >= 0) {}
   if (!status && !server->done) status = bfm_fail(BFM_IO, "the web server has failed");
-  for (int i = 0; i < CONNECTIONS; i++) leave(server, &server->connections[i]);
-  stop_reaper(server);
+  send_all_away(server);
   close_context(server);
   return status;
 }
@@ -508,7 +511,7 @@ void server_free(Server *server) {
   if (!server) return;
   close_context(server);
   if (server->listener >= 0) close(server->listener);
-  pthread_cond_destroy(&server->changed);
+  pthread_cond_destroy(&server->empty);
   pthread_mutex_destroy(&server->lock);
   free(server);
 }
