@@ -251,6 +251,7 @@ bench: all
 	@scripts/deps.sh oracle
 	@for what in step prompt act sim reward collect; do $(BUILD)/bfm bench $$what; done
 	@for program in bench/readers.py bench/reward.py bench/torch_step.py; do $(HERE) .venv-oracle/bin/python $$program; done
+	@$(HERE):tests/cli .venv/bin/python bench/serve.py
 
 # ---------------------------------- the rest ------------------------------------------------------
 
