@@ -31,15 +31,19 @@ const nextId = () => ++ids;
 const asked = new Map();  // id → {slot, prompt, first} of prompts on their way
 let hello = null, scene = null, runs = null, saidHint = false;
 let ready = false;  // whether the scene on the page is the one on the server
+let begun = false;  // whether its robots have all had a prompt
 const early = [];  // messages of runs that came before the part for them was loaded
 
 // ---------------------------------- parts -----------------------------------------------------------
 
+// first, so that the server and the graphics get ready at the same time
+takeToken();
+const link = new Link({ text, bytes, state: connection });
+link.connect();
 const theme = new Theme();
 const stage = $("#stage");
 const view = makeView();
 const see = new See($("#charts"), $("#histogram"), () => theme.colors);
-const link = new Link({ text, bytes, state: connection });
 const say = (message) => link.say(message);
 const pose = new Pose($("#pose"), {
   ask: (qpos) => (qpos ? say({ do: "ghost", id: nextId(), qpos })
@@ -83,6 +87,7 @@ const HEARD = {
   scene(message) {
     scene = bfm.scene = message;
     ready = true;
+    begun = false;
     state.slots = scene.slots;
     state.chosen = Math.min(state.chosen, scene.slots - 1);
     $("#robot").value = state.model = scene.model;
@@ -113,8 +118,7 @@ const HEARD = {
       if (message.counts) see.count(message);
       tell.tell(message.warning ?? (first ? "" : message.report), message.warning ? "warning" : "");
     }
-    // all begin in the same state once all have their prompts: without one, a robot falls
-    if (first && !asked.size) reset("start");
+    begin();
   },
 
   refused(message) {
@@ -238,6 +242,13 @@ function again() {
   state.prompts.forEach((prompt, i) => send(i, prompt, 0, true));
   choose(state.chosen);
   show();
+}
+
+// All robots begin in the same state once all have their prompts: without one, a robot falls.
+function begin() {
+  if (begun || asked.size || !state.prompts.every(({ z }) => z)) return;
+  begun = true;
+  reset("start");
 }
 
 // What a robot does before somebody tells it something: a task that moves it. Where a model cannot do
@@ -566,6 +577,4 @@ try {
 } catch {
   // automatic is the default
 }
-takeToken();
 restore();
-link.connect();

@@ -43,7 +43,7 @@ export class Link {
   }
 
   connect() {
-    if (!token()) return this.state("token");
+    if (!token()) return queueMicrotask(() => this.state("token"));
     const socket = new WebSocket(`${location.origin.replace(/^http/, "ws")}/live`,
       ["bfm.v1", token()]);
     socket.binaryType = "arraybuffer";

@@ -22,6 +22,7 @@ export class Pose {
 
   // joints: of the scene. Places on the floor (x, y of a free joint) are no part of a goal.
   open({ joints, nq }) {
+    this.waiting = false;
     this.rows = [];
     this.qpos = new Array(nq).fill(0);
     this.form.replaceChildren();
