@@ -2,6 +2,7 @@
 #   make          build/libbfm.so, build/libbfm.a, build/bfm (and build/libbfm_cuda.so with nvcc)
 #   make demo     build, and show what bfm does, in a minute
 #   make test     unit, fuzz, command-line and Python tests
+#   make test-browser   the playground in a browser
 #   make oracle   live comparison with PyTorch and dm_control
 #   make bench    speeds, as ratios to the peers
 #   make bundle   bfm and the libraries it needs in one file, for another machine
@@ -239,6 +240,12 @@ test-python: all examples
 	@$(HERE) .venv/bin/python $(PYTEST) \
 	  $(wildcard $(if $(filter 1,$(SAN)),,tests/python) tests/cli)
 
+# Without Chromium or selenium the tests are skipped, with a word why.
+test-browser: all
+	@scripts/deps.sh browser
+	@python=.venv-browser/bin/python; [ -x $$python ] || python=.venv/bin/python; \
+	  $(HERE) $$python $(PYTEST) tests/browser
+
 # an OpenBLAS older than the CPU takes it for one without AVX, a tenth as fast
 CORETYPE = $(if $(shell grep -m1 -o avx512f /proc/cpuinfo),SkylakeX,Haswell)
 
@@ -313,5 +320,5 @@ check: format-check
 clean:
 	rm -rf build build-*
 
-.PHONY: all cuda examples unit deps demo docs test test-unit test-threads test-fuzz test-python fuzz \
+.PHONY: all cuda examples unit deps demo docs test test-unit test-threads test-fuzz test-python test-browser fuzz \
         oracle bench bundle format format-check lint lint-clang-tidy lint-cppcheck check clean
