@@ -570,14 +570,14 @@ static void test_another_model_replaces_the_first(void **state) {
 // leaving in the middle of everything
 static void test_ending_at_any_moment(void **state) {
   (void)state;
-  for (int i = 0; i < 6; i++) {
+  for (int i = 0; i < 4; i++) {
     Client *c = client_new();
     Message m = {.say = SAY_OPEN, .slots = 4};
     snprintf(m.text, sizeof m.text, "%s", models_label(c->models, 0));
     tell(c, m);
     say_prompt(c, -1, PROMPT_REWARD, "sum(actuator_force)");
     tell(c, (Message){.say = SAY_TAKE, .kind = TAKE_FILM, .seconds = 1});
-    usleep(100000 * i);
+    usleep(150000 * i);
     client_free(c);
   }
 }
