@@ -31,6 +31,12 @@ static int port_of(const struct sockaddr *address) {
                                               : ((const struct sockaddr_in *)address)->sin_port);
 }
 
+static int is_loopback(const struct sockaddr *address) {
+  return address->sa_family == AF_INET6
+             ? IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)address)->sin6_addr)
+             : ntohl(((const struct sockaddr_in *)address)->sin_addr.s_addr) >> 24 == 127;
+}
+
 // A descriptor that listens, or -1 and errno
 static int listen_at(const struct addrinfo *at) {
   int fd = socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -80,19 +86,12 @@ int gate_open(Gate *gate, const char *host, int port, int *fd) {
   struct sockaddr_storage local;
   getsockname(*fd, (struct sockaddr *)&local, &(socklen_t){sizeof local});
   gate->port = port_of((struct sockaddr *)&local);
+  gate->is_public = !is_loopback((struct sockaddr *)&local);
   snprintf(gate->host, sizeof gate->host, "%s", host);
   return make_token(gate->token);
 }
 
 // ---------------------------------- names of the server ------------------------------------------
-
-static const char *const loopback[] = {"localhost", "127.0.0.1", "[::1]"};
-
-static int is_loopback(const char *name) {
-  int known = !strncmp(name, "127.", 4);
-  for (int i = 0; i < 3; i++) known |= !strcasecmp(name, loopback[i]);
-  return known;
-}
 
 static int is_any(const char *host) { return !strcmp(host, "0.0.0.0") || !strcmp(host, "::"); }
 
@@ -110,15 +109,11 @@ static void number_of(const struct sockaddr *address, char *out, size_t size) {
   bracket(number, out, size);
 }
 
-int gate_is_public(const Gate *gate) {
-  char name[GATE_HOST + 2];
-  bracket(gate->host, name, sizeof name);
-  return !is_loopback(name);
-}
-
 void gate_address(const Gate *gate, char *out, size_t size) {
   char name[GATE_HOST + 2];
-  bracket(is_any(gate->host) ? "127.0.0.1" : gate->host, name, sizeof name);
+  const char *host = gate->host;
+  if (is_any(host)) host = strcmp(host, "::") ? "127.0.0.1" : "::1";
+  bracket(host, name, sizeof name);
   snprintf(out, size, "http://%s:%d/#%s", name, gate->port, gate->token);
 }
 
@@ -136,7 +131,8 @@ int gate_host_ok(const Gate *gate, const char *host, const struct sockaddr *loca
   number_of(local, here, sizeof here);
   bracket(gate->host, named, sizeof named);
   int ok = is_name(gate, host, here) || (!is_any(gate->host) && is_name(gate, host, named));
-  for (int i = 0; i < 3 && is_loopback(here); i++) ok |= is_name(gate, host, loopback[i]);
+  static const char *const loopback[] = {"localhost", "127.0.0.1", "[::1]"};
+  for (int i = 0; i < 3 && is_loopback(local); i++) ok |= is_name(gate, host, loopback[i]);
   return ok;
 }
 

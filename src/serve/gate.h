@@ -11,6 +11,7 @@ enum { GATE_HOST = 256, GATE_TOKEN = 33 };
 typedef struct {
   char host[GATE_HOST];  // as named on the command line
   int port;
+  int is_public;           // whether other machines can reach it
   char token[GATE_TOKEN];  // 32 random hex digits
 } Gate;
 
@@ -19,7 +20,6 @@ int gate_open(Gate *gate, const char *host, int port, int *fd);
 
 // The page's address, with the token behind the #, which browsers send to nobody.
 void gate_address(const Gate *gate, char *out, size_t size);
-int gate_is_public(const Gate *gate);  // whether other machines can reach it
 
 // Each answers whether a header of a request will do. local: the address at which it arrived.
 int gate_host_ok(const Gate *gate, const char *host, const struct sockaddr *local);

@@ -517,4 +517,4 @@ void server_free(Server *server) {
 }
 
 const char *server_address(const Server *server) { return server->address; }
-int server_is_public(const Server *server) { return gate_is_public(&server->gate); }
+int server_is_public(const Server *server) { return server->gate.is_public; }

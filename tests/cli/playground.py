@@ -36,7 +36,7 @@ class Server:
 
   def connect(self):
     """A bare socket."""
-    return socket.create_connection((self.host, self.port), timeout=20)
+    return socket.create_connection((self.host.strip("[]"), self.port), timeout=20)
 
   def ask(self, request, *headers, host=None):
     """Send one request on a socket of its own and return the whole response as text."""

@@ -1,20 +1,19 @@
 """bfm serve: its requests and its protocol, with clients that mean well, badly, or nothing at all."""
-import json
 import os
 import shutil
 import signal
 import socket
 import stat
-import subprocess
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
 websocket = pytest.importorskip("websocket")
 
-from conftest import BFM, ROOT, refused, run  # noqa: E402
-from playground import WALKER, Client, Closed, Server, read_all  # noqa: E402
+from conftest import ROOT, refused, run  # noqa: E402
+from playground import WALKER, Client, Server, read_all  # noqa: E402
 
 SLOW = 10  # seconds after which a client that stands still is dropped
 
@@ -61,6 +60,19 @@ def test_a_public_address_is_warned_of():
   assert server.ask("GET /", host=f"evil.com:{server.port}").startswith("HTTP/1.1 421")
   status, errors = server.stop()
   assert status == 0 and "warning: other machines can reach 0.0.0.0" in errors
+
+
+@pytest.mark.parametrize("host, name", [("localhost", "localhost"), ("127.0.0.2", "127.0.0.2"),
+                                        ("::1", "[::1]")])
+def test_other_addresses_of_this_machine(host, name):
+  if host == "::1" and not Path("/proc/net/if_inet6").exists():
+    pytest.skip("this machine has no IPv6")
+  server = Server("--host", host, WALKER)
+  assert server.url == f"http://{name}:{server.port}"
+  assert server.ask("GET /").startswith("HTTP/1.1 200")
+  assert server.ask("GET /", host=f"127.0.0.3:{server.port}").startswith("HTTP/1.1 421")
+  assert Client(server).hello
+  assert server.stop() == (0, "")
 
 
 def test_open_calls_the_browser(tmp_path):
