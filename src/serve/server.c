@@ -96,12 +96,13 @@ static void leave(Server *server, Connection *connection) {
   free_soon(leaver);
 }
 
+// A page that is loaded anew comes back before its client is freed.
 static int has_room(Server *server) {
   pthread_mutex_lock(&server->lock);
   int leaving = server->leaving;
   pthread_mutex_unlock(&server->lock);
   return !server->ending && count_clients(server) < server->options.clients &&
-         leaving < server->options.clients;
+         leaving <= server->options.clients;
 }
 
 static void wake(void *context) {
