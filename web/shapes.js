@@ -35,12 +35,12 @@ export function shapeOf(geom, meshes) {
     new THREE.Vector3(1, 1, 1)));
 }
 
-// the middle of a texture is in the middle of the plane
+// a texture begins at the plane's corner of least x and greatest y, as in MuJoCo
 function repeat(shape, { texture, repeat: [u, v] = [1, 1] }) {
   if (texture < 0 || (u === 1 && v === 1)) return;
   const { uv } = shape.attributes;
   for (let i = 0; i < uv.count; i++) {
-    uv.setXY(i, 0.5 + (uv.getX(i) - 0.5) * u, 0.5 + (uv.getY(i) - 0.5) * v);
+    uv.setXY(i, uv.getX(i) * u, 1 - (1 - uv.getY(i)) * v);
   }
 }
 

@@ -83,14 +83,14 @@ static void colour_of(const mjModel *model, int geom, double rgba[4]) {
 }
 
 // How often a texture repeats over a plane, whose width is 20 m where it has no end. MuJoCo counts
-// repetitions by the metre or by the whole plane.
+// repetitions by two metres or by the whole plane.
 static void add_repeat(cJSON *to, const mjModel *model, int geom) {
   double repeat[2] = {1, 1};
   int material = model->geom_matid[geom];
   for (int i = 0; i < 2 && material >= 0 && model->geom_type[geom] == mjGEOM_PLANE; i++) {
     double half = model->geom_size[3 * geom + i];
     repeat[i] = model->mat_texrepeat[2 * material + i];
-    if (model->mat_texuniform[material]) repeat[i] *= half > 0 ? 2 * half : 20;
+    if (model->mat_texuniform[material]) repeat[i] *= half > 0 ? half : 10;
   }
   add_numbers(to, "repeat", repeat, 2);
 }
