@@ -1,8 +1,11 @@
 // The page's state and how its parts work together: what the server says goes to the parts, and what
 // the user does goes to the server. After a lost connection the same state is set up again.
 
+import { Controls } from "./controls.js";
+import { arrows, radio } from "./groups.js";
 import { Keys } from "./keys.js";
 import { Link, takeToken } from "./link.js";
+import { closeHint, held, hint, toast } from "./notes.js";
 import { Pose } from "./pose.js";
 import { See } from "./see.js";
 import { fromFragment, toFragment } from "./share.js";
@@ -12,7 +15,6 @@ import { Tell } from "./tell.js";
 import { Theme } from "./theme.js";
 import { Touch } from "./touch.js";
 import { grid, View } from "./view.js";
-import { arrows, check, radio } from "./groups.js";
 import * as wire from "./wire.js";
 
 const $ = (selector) => document.querySelector(selector);
@@ -29,7 +31,7 @@ const bfm = window.bfm = { framesReceived: 0, z: [], qpos: [], scene: null, stat
 let ids = 0;
 const nextId = () => ++ids;
 const asked = new Map();  // id → {slot, prompt, first} of prompts on their way
-let hello = null, scene = null, runs = null, saidHint = false;
+let hello = null, scene = null, runs = null;
 let ready = false;  // whether the scene on the page is the one on the server
 let begun = false;  // whether its robots have all had a prompt
 const early = [];  // messages of runs that came before the part for them was loaded
@@ -55,6 +57,8 @@ const tell = new Tell($("#tell"), { say, nextId, pose, prompt: send, choose,
   histogram: (values) => see.count(values) });
 const take = new Take($("#take"), $("#code"), { say, toast, nextId, what: recipe,
   slot: () => view.chosen });
+const controls = new Controls(state, { say, restart: () => see.cutAll(), open: build,
+  changed: () => { status(); remember(); } });
 const touch = view.world && new Touch(view, stage, say, held);
 // not enumerated: they are no data
 Object.defineProperties(bfm, { view: { value: view }, link: { value: link } });
@@ -96,7 +100,6 @@ const HEARD = {
     view.open(scene);
     see.open(scene);
     tell.open(scene);
-    check($("#slots"), scene.slots);
     labels();
     again();
   },
@@ -143,7 +146,7 @@ const HEARD = {
     for (const [i, label] of [...$("#labels").children].entries()) {
       label.querySelector("i").textContent = fixed(message.slots[i]?.score);
     }
-    if (message.paused !== state.paused) setPaused(message.paused);
+    controls.hear(message);
   },
 
   progress: (message) => take.progress(message),
@@ -186,7 +189,6 @@ const READ = {
     if (!frame) return;
     bfm.qpos = Array.from(frame.slots[view.chosen].qpos);
     view.show(frame);
-    if (!saidHint) hint();
   },
   [wire.BLOB]: (buffer) => view.blob(wire.readBlob(buffer)),
   [wire.PIECE]: (buffer) => take.piece(wire.readPiece(buffer)),
@@ -233,22 +235,27 @@ function open() {
   say({ do: "open", model: state.model, slots: state.slots, seed: state.seed });
 }
 
+// the user wants another scene
+function build() {
+  closeHint();
+  controls.show();
+  if (hello) open();
+}
+
 // A new scene gets the state of the page
 function again() {
-  if (state.es || state.noise) sendAct();
-  if (state.speed !== 1) say({ do: "speed", factor: state.speed });
-  if (state.paused) say({ do: "pause", on: true });
+  controls.again();
   state.prompts = Array.from({ length: scene.slots }, (_, i) => state.prompts[i] ?? fallback(i));
   state.prompts.forEach((prompt, i) => send(i, prompt, 0, true));
   choose(state.chosen);
-  show();
+  hint(shortExample(), Boolean(touch));
 }
 
 // All robots begin in the same state once all have their prompts: without one, a robot falls.
 function begin() {
   if (begun || asked.size || !state.prompts.every(({ z }) => z)) return;
   begun = true;
-  reset("start");
+  controls.reset("start");
 }
 
 // What a robot does before somebody tells it something: a task that moves it. Where a model cannot do
@@ -258,9 +265,14 @@ function fallback(slot, after) {
   const rewards = scene.examples.filter(({ kind }) => kind === "reward").map(({ text }) => text);
   const liked = ["walk", "run", "stand", "spin"].filter((name) => tasks.includes(name));
   const texts = [...new Set([...liked, ...tasks, ...rewards])];
-  if (after === undefined) return { kind: "reward", text: texts[slot % texts.length] };
+  if (after === undefined) return { kind: "reward", text: texts[slot % texts.length] ?? "1" };
   const at = texts.indexOf(after) + 1;
   return at < texts.length ? { kind: "reward", text: texts[at] } : null;
+}
+
+function shortExample() {
+  const rewards = scene.examples.filter(({ kind }) => kind === "reward").map(({ text }) => text);
+  return rewards.sort((a, b) => a.length - b.length)[0] ?? fallback(1).text;
 }
 
 // ---------------------------------- prompts ---------------------------------------------------------
@@ -361,7 +373,7 @@ function restore() {
   Object.assign(state, found);
   if (found.prompts) state.slots = [1, 2, 4].find((count) => count >= found.prompts.length);
   if (found.camera) view.camera = found.camera;
-  show();
+  controls.show();
 }
 
 async function copyLink() {
@@ -387,92 +399,14 @@ function offerRobots() {
   box.disabled = hello.models.length === 0;
 }
 
-function setPaused(on) {
-  state.paused = on;
-  const button = $("#pause");
-  button.setAttribute("aria-pressed", String(on));
-  button.querySelector("use").setAttribute("href", on ? "#i-play" : "#i-pause");
-  button.querySelector(".name").textContent = on ? "Continue" : "Pause";
-  status();
-}
-
-function pause(on) {
-  say({ do: "pause", on });
-  setPaused(on);
-}
-
-function oneStep() {
-  if (!state.paused) pause(true);
-  say({ do: "step" });
-}
-
-function reset(how) {
-  say({ do: "reset", how });
-  for (let i = 0; i < state.slots; i++) see.cut(i);
-}
-
-function speed(factor) {
-  state.speed = Math.min(4, Math.max(0.1, Math.round(10 * factor) / 10));
-  say({ do: "speed", factor: state.speed });
-  show();
-}
-
-function sendAct() {
-  say({ do: "act", es: state.es, noise: state.noise });
-}
-
-function slots(count) {
-  if (count === state.slots || !scene) return;
-  state.slots = count;
-  state.chosen = Math.min(state.chosen, count - 1);
-  closeHint();
-  open();
-}
-
-// the controls show the state
-function show() {
-  $("#speed").value = state.speed;
-  $("#speed").nextElementSibling.textContent = `${state.speed.toFixed(1)}×`;
-  const best = $("#es");
-  if (![...best.options].some(({ value }) => Number(value) === state.es)) {
-    best.append(new Option(`best of ${state.es}`, state.es));
-  }
-  best.value = String(state.es);
-  $("#noise").value = state.noise;
-  $("#noise").nextElementSibling.textContent = state.noise.toFixed(2);
-  $("#seed").value = state.seed;
-}
-
 $("#robot").addEventListener("change", ({ target }) => {
   const domainOf = (label) => hello.models.find((model) => model.label === label)?.domain;
   if (domainOf(target.value) !== domainOf(state.model)) state.prompts = [];
   // a z means nothing to another model: what has words or a pose is computed anew
   state.prompts = state.prompts.filter(({ kind }) => kind !== "z").map(({ z, ...rest }) => rest);
   state.model = target.value;
-  closeHint();
-  open();
+  build();
 });
-$("#seed").addEventListener("change", ({ target }) => {
-  state.seed = Math.min(999999999, Math.max(0, Math.round(Number(target.value) || 0)));
-  open();
-});
-$("#pause").addEventListener("click", () => pause(!state.paused));
-$("#step").addEventListener("click", oneStep);
-$("#reset").addEventListener("click", () => reset("start"));
-$("#random").addEventListener("click", () => reset("random"));
-$("#speed").addEventListener("input", ({ target }) => speed(Number(target.value)));
-$("#es").addEventListener("change", ({ target }) => {
-  state.es = Number(target.value);
-  sendAct();
-  remember();
-});
-$("#noise").addEventListener("input", ({ target }) => {
-  state.noise = Number(target.value);
-  show();
-  sendAct();
-  remember();
-});
-radio($("#slots"), (value) => slots(Number(value)));
 radio($("#pointer"), (value) => { if (touch) touch.mode = value; });
 for (const group of [$("#kinds"), $("#whom"), $("#views")]) arrows(group);
 $("#link").addEventListener("click", copyLink);
@@ -499,44 +433,7 @@ function quality(name) {
   }
 }
 
-// ---------------------------------- small things ----------------------------------------------------
-
-function held(name) {
-  const box = $("#held");
-  box.hidden = !name;
-  if (name) box.textContent = `holding ${name}`;
-  if (name) closeHint();
-}
-
-function hint() {
-  saidHint = true;
-  const rewards = scene.examples.filter(({ kind }) => kind === "reward").map(({ text }) => text);
-  const example = rewards.sort((a, b) => a.length - b.length)[0] ?? fallback(1).text;
-  const code = document.createElement("code");
-  code.textContent = example;
-  const wide = document.createElement("span");
-  wide.className = "wide";
-  wide.append(", for example ", code);
-  $("#hint span").replaceChildren("Type a reward", wide, " and press Enter",
-    touch ? ", or take hold of the robot with the pointer." : ".");
-  $("#hint").hidden = false;
-}
-
-function closeHint() {
-  $("#hint").hidden = saidHint = true;
-}
-
-$("#hint button").addEventListener("click", closeHint);
-
-let toasting = 0;
-
-function toast(text) {
-  const box = $("#toast");
-  box.textContent = text;
-  box.classList.add("shown");
-  clearTimeout(toasting);
-  toasting = setTimeout(() => box.classList.remove("shown"), 4000);
-}
+// ---------------------------------- training --------------------------------------------------------
 
 // the part for training is only loaded where runs are served
 async function showRuns(message) {
@@ -558,13 +455,12 @@ async function showRuns(message) {
   if (!state.model) turn("runs");
 }
 
-new Keys({ pause: () => pause(!state.paused), step: oneStep, speed: (by) => speed(state.speed + by),
-  reset, slots, choose: () => choose((state.chosen + 1) % state.slots),
-  theme: () => theme.toggle(), help: () => $("#keys").showModal(), write: () => {
+new Keys({ controls, view, touch, theme, help: () => $("#keys").showModal(),
+  choose: () => choose((state.chosen + 1) % state.slots), write: () => {
     tell.turn("reward");
     $("#reward").focus();
     $("#reward").select();
-  }, view, touch });
+  } });
 
 theme.changed = ({ dark, colors }) => {
   view.paint(dark, colors.accent, colors.slots);

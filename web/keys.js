@@ -5,21 +5,21 @@ const TURN = Math.PI / 36;
 
 export class Keys {
   constructor(does) {
-    this.does = does;
+    const { controls } = this.does = does;
     this.letters = {
       "/": does.write,
       "?": does.help,
-      " ": does.pause,
-      ".": does.step,
-      "[": () => does.speed(-0.1),
-      "]": () => does.speed(0.1),
-      r: () => does.reset("start"),
-      R: () => does.reset("random"),
+      " ": () => controls.pause(),
+      ".": () => controls.step(),
+      "[": () => controls.speed(controls.state.speed - 0.1),
+      "]": () => controls.speed(controls.state.speed + 0.1),
+      r: () => controls.reset("start"),
+      R: () => controls.reset("random"),
       n: does.choose,
-      t: does.theme,
-      1: () => does.slots(1),
-      2: () => does.slots(2),
-      4: () => does.slots(4),
+      t: () => does.theme.toggle(),
+      1: () => controls.slots(1),
+      2: () => controls.slots(2),
+      4: () => controls.slots(4),
     };
     addEventListener("keydown", (event) => this.key(event));
     does.view.canvas?.addEventListener("keydown", (event) => this.look(event));

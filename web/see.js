@@ -47,6 +47,10 @@ export class See {
     this.records[slot]?.cut();
   }
 
+  cutAll() {
+    for (const record of this.records) record.cut();
+  }
+
   choose(slot) {
     this.chosen = slot;
     this.request();

@@ -9,6 +9,7 @@ import { Trail, World } from "./world.js";
 const LEVELS = [{ shadow: 0, ratio: 0.6 }, { shadow: 0, ratio: 1 }, { shadow: 1024, ratio: 1 },
   { shadow: 2048, ratio: 2 }];
 const SLOW = 40;    // milliseconds a picture
+const SPARE = 30;   // milliseconds between pictures without a GPU: the simulation needs the CPU as well
 const PATIENCE = 24;  // slow pictures before the view gets simpler
 
 // columns and rows of the robots' rectangles
@@ -32,6 +33,7 @@ export class View {
     this.world.ground.anisotropy(software ? 1 : this.renderer.capabilities.getMaxAnisotropy());
     this.eye = new Eye(canvas, () => this.request());
     this.best = software ? 2 : 3;
+    this.gap = software ? SPARE : 0;
     this.level = this.best;
     this.slow = 0;
     this.chosen = 0;
@@ -118,14 +120,16 @@ export class View {
   tick(now) {
     this.pending = null;
     if (!this.frame || !this.scene) return;
+    if (this.running) this.judge(now - this.ticked);
+    this.ticked = now;
+    this.running = true;
+    if (now - this.last < this.gap) return this.request();
     const dt = Math.min((now - (this.last ?? now)) / 1000, 0.5);
-    if (this.drawn) this.judge(now - this.last);
     this.last = now;
-    this.drawn = true;
     const moving = this.step(dt);
     this.draw();
     if (moving) this.request();
-    else this.drawn = Boolean(this.pending);
+    else this.running = Boolean(this.pending);
   }
 
   step(dt) {

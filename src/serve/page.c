@@ -21,11 +21,13 @@
   PAGE(chart, "/chart.js", "web/chart.js", JS)          \
   PAGE(code, "/code.js", "web/code.js", JS)             \
   PAGE(complete, "/complete.js", "web/complete.js", JS) \
+  PAGE(controls, "/controls.js", "web/controls.js", JS) \
   PAGE(curves, "/curves.js", "web/curves.js", JS)       \
   PAGE(ground, "/ground.js", "web/ground.js", JS)       \
   PAGE(groups, "/groups.js", "web/groups.js", JS)       \
   PAGE(keys, "/keys.js", "web/keys.js", JS)             \
   PAGE(link, "/link.js", "web/link.js", JS)             \
+  PAGE(notes, "/notes.js", "web/notes.js", JS)          \
   PAGE(pose, "/pose.js", "web/pose.js", JS)             \
   PAGE(record, "/record.js", "web/record.js", JS)       \
   PAGE(runs, "/runs.js", "web/runs.js", JS)             \
