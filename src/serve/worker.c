@@ -17,7 +17,7 @@
 #include "serve/scene.h"
 #include "serve/take.h"
 
-enum { NICE = 5, LIMIT = 10 };  // below the stage's priority; seconds that a message may take
+enum { NICE = 1, LIMIT = 10 };  // below the stage's priority; seconds that a message may take
 
 #define LOOK 0.25     // seconds between looks at what nobody asked for
 #define PATIENCE 0.5  // seconds without a prompt before the worker gives one itself
