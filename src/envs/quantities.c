@@ -6,6 +6,7 @@
 #include "envs/quantities.h"
 
 #include <ctype.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -391,9 +392,23 @@ static int part_find(Quantity *q, int kind, int id, const char *part) {
   return 0;
 }
 
+// finds some neighbouring numbers of a vector: "7.." or "3..5"
+static int range_find(Quantity *q, QuantitySource source, const char *part) {
+  const char *dots = strstr(part, "..");
+  char first[16];
+  if (!dots || dots - part >= (ptrdiff_t)sizeof first) return 0;
+  snprintf(first, sizeof first, "%.*s", (int)(dots - part), part);
+  int from = number_index(first, source.size);
+  int to = dots[2] ? number_index(dots + 2, source.size) : source.size - 1;
+  if (from < 0 || to < from) return 0;
+  *q = (Quantity){source, from, to - from + 1};
+  return 1;
+}
+
 // finds a part of a vector whose numbers have indices instead of names: sensors and arrays
 static int counted_find(Quantity *q, QuantitySource source, const char *part) {
   if (source.size == 0) part = "";
+  if (range_find(q, source, part)) return 1;
   int number = number_index(part, source.size);
   if (number < 0 && source.kind == SENSOR && source.size == 3) number = word_index("x y z", part);
   if (part[0] && number < 0) return 0;
@@ -501,6 +516,57 @@ int quantity_find(Quantity *q, const mjModel *m, const char *name) {
     if (is_name(arrays[i].name, name, length)) return array_find(q, m, i, part);
   }
   return kinds_find(q, m, NULL, object, part);
+}
+
+// ---------------------------------- places -------------------------------------------------------
+
+// what a source copies: where its first number lies in an array of mjData
+static int source_place(const QuantitySource *s, const mjModel *m, size_t *array, int *at) {
+#define PLACE(member, index) return *array = offsetof(mjData, member), *at = (index), 1
+  int id = s->id;
+  if (s->read == read_pos && s->kind == SITE) PLACE(site_xpos, 3 * id);
+  if (s->read == read_pos && s->kind == GEOM) PLACE(geom_xpos, 3 * id);
+  if (s->read == read_pos) PLACE(xpos, 3 * id);
+  if (s->read == read_mat && s->kind == SITE) PLACE(site_xmat, 9 * id);
+  if (s->read == read_mat && s->kind == GEOM) PLACE(geom_xmat, 9 * id);
+  if (s->read == read_mat) PLACE(xmat, 9 * id);
+  if (s->read == read_com) PLACE(subtree_com, 3 * id);
+  if (s->read == read_hinge_pos || s->read == read_joint_pos) PLACE(qpos, m->jnt_qposadr[id]);
+  if (s->read == read_hinge_vel || s->read == read_joint_vel) PLACE(qvel, m->jnt_dofadr[id]);
+  if (s->read == read_joint_quat) PLACE(qpos, m->jnt_qposadr[id] + (s->kind == FREE ? 3 : 0));
+  if (s->read == read_joint_angvel) PLACE(qvel, m->jnt_dofadr[id] + (s->kind == FREE ? 3 : 0));
+  if (s->read == read_sensor) PLACE(sensordata, m->sensor_adr[id]);
+  if (s->read == read_ctrl) PLACE(ctrl, id);
+  if (s->read == read_force) PLACE(actuator_force, id);
+  if (s->read == read_act && m->actuator_actadr[id] >= 0) PLACE(act, m->actuator_actadr[id]);
+  if (s->read == read_array && id == CTRL) PLACE(ctrl, 0);
+  if (s->read == read_array && id == QPOS) PLACE(qpos, 0);
+  if (s->read == read_array && id == QVEL) PLACE(qvel, 0);
+  if (s->read == read_array && id == ACT) PLACE(act, 0);
+  if (s->read == read_array && id == ACTUATOR_FORCE) PLACE(actuator_force, 0);
+#undef PLACE
+  return 0;
+}
+
+int quantity_place(const Quantity *q, const mjModel *m, size_t *array, int *at) {
+  if (!source_place(&q->source, m, array, at)) return 0;
+  *at += q->first;
+  return 1;
+}
+
+int quantity_is_point(const Quantity *q) {
+  QuantityRead *read = q->source.read;
+  return q->count == 3 && q->first == 0 &&
+         (read == read_pos || read == read_com || read == read_joint_pos);
+}
+
+int quantity_frame(const Quantity *q, const mjModel *m, size_t *pos, size_t *mat, int *at) {
+  Quantity frame = *q;
+  int at9;
+  if (q->source.read != read_pos || q->count != 3) return 0;
+  frame.source.read = read_mat;
+  *at = q->source.id;
+  return quantity_place(q, m, pos, &at9) && quantity_place(&frame, m, mat, &at9);
 }
 
 // ---------------------------------- listing ------------------------------------------------------
