@@ -61,7 +61,7 @@ RPATH = $$ORIGIN/lib:$$ORIGIN/$(UP)$(CHECKOUT)/.deps/lib
 $(BUILD)/tests/%: UP := ../../
 # an rpath of the old kind also serves the libraries that lie beside those found by it
 bfm_LDFLAGS = -Wl,--disable-new-dtags,-rpath,'$(RPATH)' -L.deps/lib $(SANITIZE) $(LDFLAGS)
-LDLIBS := -ldnnl $(HDF5_LIBS) -lmujoco -lmuparser -lcjson -lpng -lz -lm -ldl -pthread
+LDLIBS := -ldnnl $(HDF5_LIBS) -lmujoco -lmuparser -lcjson -lyaml -lpng -lz -lm -ldl -pthread
 
 ifeq ($(SAN),1)
 SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
@@ -135,7 +135,8 @@ $(BUILD)/libbfm.so: $(LIBRARY)
 $(BUILD)/bfm: $(CLI_OBJ) $(BUILD)/objects.a
 	$(SAY) $(CC) $(bfm_LDFLAGS) -o $@ $^ -lwebsockets $(LDLIBS)
 
-# it contains these files
+# they contain these files
+$(BUILD)/src/envs/domain.o: $(wildcard robots/*.yaml)
 $(BUILD)/src/serve/page.o: $(wildcard web/*) .deps/web/three.js
 .deps/web/three.js: ;
 

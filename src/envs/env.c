@@ -17,6 +17,7 @@
 // One compiled expression. A thread takes a copy from the shelf while it evaluates the expression.
 typedef struct {
   char *text;
+  int of_step;  // whether it is the reward of a step
   Reward *original;
   Reward **shelf;  // [n] copies that are not in use
   int count;
@@ -122,14 +123,18 @@ void bfm_env_action_range(const bfm_env *env, double *low, double *high) {
 
 // ---------------------------------- reading rewards ----------------------------------------------
 
-static int compile(bfm_env *env, const char *text, Compiled **out) {
+static int compile(bfm_env *env, const char *text, int of_step, Compiled **out) {
   for (int i = 0; i < env->compiled_count; i++) {
     *out = env->compiled + i;
-    if (!strcmp((*out)->text, text)) return BFM_OK;
+    if ((*out)->of_step == of_step && !strcmp((*out)->text, text)) return BFM_OK;
   }
 
-  Compiled new = {0};
-  TRY(reward_new(&new.original, env->world->model, env->world->domain->aliases, text));
+  const mjModel *model = env->world->model;
+  const Domain *domain = env->world->domain;
+  Compiled new = {.of_step = of_step};
+  double dt = domain->substeps * model->opt.timestep;
+  TRY(of_step ? reward_new_step(&new.original, model, domain->aliases, dt, text)
+              : reward_new(&new.original, model, domain->aliases, text));
   new.text = strdup(text);
   new.shelf = calloc(env->n, sizeof *new.shelf);
   if (!new.text || !new.shelf) {
@@ -160,11 +165,13 @@ static int parse_tasks(bfm_env *env, const char *const *texts, int groups, Rewar
   for (int g = 0; g < groups; g++) {
     NEED("task", texts[g]);
     const Task *task = task_find(domain->name, texts[g]);
-    int by_step = task && task->kind == TASK_KNOWN && domain->step_reward;
+    int of_step = task && task_needs_step(domain, task);
+    int by_code = of_step && !task->step;
     set->of[g].compiled = NULL;
-    set->of[g].task = by_step ? task : NULL;
-    if (by_step) continue;
-    int status = compile(env, task ? task->expression : texts[g], &set->of[g].compiled);
+    set->of[g].task = by_code ? task : NULL;
+    if (by_code) continue;
+    const char *text = !task ? texts[g] : of_step ? task->step : task->expression;
+    int status = compile(env, text, of_step, &set->of[g].compiled);
     TRY(task ? status : task_suggest(env->world, texts[g], status));
   }
   return BFM_OK;
@@ -220,7 +227,8 @@ static void read_reward(const World *world, mjData *data, int i, const double *q
   Reward *reward = take(request, compiled);
   if (!reward) return;
   if (reward_stage(reward) < REWARD_FORCE) reward_forward(reward, world->model, data);
-  request->out[i] = reward_value(reward, world->model, data);
+  request->out[i] = compiled->of_step ? reward_step_value(reward, world->model, data, qpos)
+                                      : reward_value(reward, world->model, data);
   give(request, compiled, reward);
 }
 

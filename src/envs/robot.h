@@ -9,6 +9,7 @@
 #include <mujoco/mujoco.h>
 
 #include "core/status.h"
+#include "envs/bundle.h"
 #include "envs/reward.h"
 #include "envs/tasks.h"
 
@@ -40,11 +41,11 @@ typedef struct {
 // the steps of a reset, which are made in order on the model's default state
 typedef enum {
   RESET_KEYFRAME,     // text: its name or number
-  RESET_JOINTS,       // limited 0: as dm_control's randomizer; 1: only joints with limits
+  RESET_JOINTS,       // limited 0: anywhere, as dm_control draws them; 1: only joints with limits
   RESET_NOISE,        // adds to qpos, then to qvel
   RESET_ORIENTATION,  // of the free root: uniform over all rotations
-  RESET_RAISE,        // lifts the root by `by`, from height `from` on, until nothing touches
-  RESET_REDRAW,       // repeats the steps before it until nothing touches
+  RESET_RAISE,        // lifts the root by `by`, from height `from` on, until it is off the floor
+  RESET_REDRAW,       // repeats the steps before it until nothing touches; limited 1: the floor
   RESET_SETTLE,       // `steps` physics steps without controls
   RESET_STATES,       // text: a file with states, of which one is drawn
 } ResetKind;
@@ -76,7 +77,9 @@ typedef struct Robot {
 
   RobotText help, model, camera, terminated, assets;
   int substeps, episode;  // 0: the file has none
+  int size;               // of an observation; 0: the file does not say
   RobotActions actions;
+  BundleBase base;
 
   RobotPart *observed;
   int observed_count;  // 0: the file has none
@@ -109,11 +112,20 @@ char *robot_text(Robot *robot, const char *text, size_t length);
 int robot_fail(const Robot *robot, RobotText place, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+// fails with the error of the last expression, in one sentence, at its place in the file
+int robot_fail_expression(const Robot *robot, RobotText place);
+
 // Parses a description in YAML, `size` bytes. Expressions are checked later, against the model.
 int robot_parse(Robot **robot, const char *file, const char *yaml, size_t size);
 
 // makes the robot's edits to a parsed model
 int robot_edit(const Robot *robot, mjSpec *spec);
+
+// compiles every alias and every task, to find what is wrong with them
+int robot_check(const Robot *robot, const mjModel *model);
+
+// the domain of a robot that has everything: what is left out was completed before
+void robot_domain(Domain *domain, const char *name, const Robot *robot);
 
 // Gives values to what the file leaves out, from the compiled model (robot_default.c).
 int robot_complete(Robot *robot, const mjModel *model);
