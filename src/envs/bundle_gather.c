@@ -78,6 +78,7 @@ static int find_in_package(const Gathering *g, const char *value, char path[PATH
 static int find_beside(const Gathering *g, const Ref *ref, const char *value, char path[PATH_MAX]) {
   char below[PATH_MAX];
   const char *model = g->flat.sources[0], *source = g->flat.sources[ref->source];
+  if (g->flat.strippath) value = path_base(value);
   TRY(path_join(below, *value == '/' ? "" : folders_of(&g->folders, ref), value));
   TRY(path_beside(path, model, below));
   if (!ref->source || exists(path)) return BFM_OK;
@@ -109,7 +110,7 @@ static int find_asset(const Gathering *g, const Ref *ref, const char *value, cha
   if (exists(path)) return BFM_OK;
   *path = 0;
   if (!ref->needed) return BFM_OK;
-  return flat_fail(&g->flat, ref, "there is no file %s%s%s%s", first,
+  return flat_fail(&g->flat, ref, "there is no file %s%s%s%s", in_package ? value : first,
                    g->assets ? ", nor one of this name in " : "", g->assets ? g->assets : "",
                    in_package ? ": name the folder of meshes as 'assets' in a robot file" : "");
 }

@@ -3,6 +3,7 @@
 
 #include "envs/flatten.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,16 +12,29 @@
 #include <unistd.h>
 
 #include "core/files.h"
+#include "core/number.h"
 #include "core/paths.h"
 
 enum {
-  TEXT_MAX = 16 << 20,  // bytes of the text
-  SOURCES_MAX = 256,    // files included
-  REFS_MAX = 4096,      // files named, and pieces of the text
-  INCLUDES_MAX = 32,    // includes inside of includes
+  TEXT_MAX = 16 << 20,       // bytes of the text
+  SOURCES_MAX = 256,         // files included
+  REFS_MAX = 4096,           // files named, and pieces of the text
+  INCLUDES_MAX = 32,         // includes inside of includes
+  NESTED_MAX = 32,           // <replicate> inside of <replicate>
+  REPEATS_MAX = 10000,       // elements that one tag stands for
+  PIXELS_MAX = 1 << 26,      // of a texture or a height field
+  SIZE_MAX_OTHER = 1 << 20,  // of the attributes of <size>, apart from memory
 };
 
 #define COUNT(table) ((int)(sizeof(table) / sizeof *(table)))
+
+typedef struct {
+  FlatText *flat;
+  int on_disk;                 // includes are allowed
+  int depth;                   // of includes
+  double repeats[NESTED_MAX];  // how often <replicate> repeats what is inside, from outside inwards
+  int nested;
+} Flattening;
 
 // ---------------------------------- tables -------------------------------------------------------
 
@@ -126,8 +140,10 @@ static int check_path(const FlatText *flat, int source, int line, XmlSlice path)
   for (int i = 0; i < path.length; i++) {
     unsigned char c = (unsigned char)path.at[i];
     if (c >= ' ' && c != 127 && !strchr("&<>\"'|", c)) continue;
-    bfm_fail(BFM_BAD_FILE, "the name '%.*s' of a file has a character that is not supported (%s)",
-             path.length < 200 ? path.length : 200, path.at, c == '&' ? "&" : "0x..");
+    char shown[8];
+    snprintf(shown, sizeof shown, c >= ' ' && c != 127 ? "'%c'" : "0x%02x", c);
+    bfm_fail(BFM_BAD_FILE, "the name '%.*s' of a file has the character %s, which is not supported",
+             path.length < 200 ? path.length : 200, path.at, shown);
     return fail_at(flat, source, line);
   }
   return BFM_OK;
@@ -175,7 +191,64 @@ static int add_references(FlatText *flat, const XmlReader *r, int source) {
   return BFM_OK;
 }
 
-static int check_element(const FlatText *flat, const XmlReader *r, int source) {
+// ---------------------------------- limits -------------------------------------------------------
+
+// the product of the numbers of an attribute; 1 without it
+static double product(const XmlReader *r, const char *attribute) {
+  const XmlAttribute *a = xml_attribute(r, attribute);
+  char text[64], *at = text, *end;
+  double all = 1;
+  if (!a) return 1;
+  snprintf(text, sizeof text, "%.*s", a->value.length, a->value.at);
+  for (;; at = end) {
+    double number = number_read(at, &end);
+    if (end == at) break;
+    all *= number > 1 ? number : 1;
+  }
+  static const char units[] = "KMGTPE";
+  const char *unit = *at ? strchr(units, *at) : NULL;
+  for (const char *u = units; unit && u <= unit; u++) all *= 1024;
+  return all;
+}
+
+static int check_limits(Flattening *f, const XmlReader *r) {
+  if (xml_is(r->name, "replicate")) {
+    double repeats = (f->nested ? f->repeats[f->nested - 1] : 1) * product(r, "count");
+    if (f->nested == NESTED_MAX || repeats > REPEATS_MAX) {
+      return bfm_fail(BFM_BAD_FILE, "the model repeats elements more than %d times", REPEATS_MAX);
+    }
+    if (!r->empty) f->repeats[f->nested++] = repeats;
+  }
+  if (xml_is(r->name, "composite") || xml_is(r->name, "flexcomp")) {
+    double repeats = (f->nested ? f->repeats[f->nested - 1] : 1) * product(r, "count");
+    if (repeats > REPEATS_MAX) {
+      return bfm_fail(BFM_BAD_FILE, "the model repeats elements more than %d times", REPEATS_MAX);
+    }
+  }
+  if (xml_is(r->name, "hfield") && product(r, "nrow") * product(r, "ncol") > PIXELS_MAX) {
+    return bfm_fail(BFM_BAD_FILE, "a height field has more than %d numbers", PIXELS_MAX);
+  }
+  if (xml_is(r->name, "texture")) {
+    double width = product(r, "width"), height = product(r, "height");
+    if (width * fmax(width, height) > PIXELS_MAX) {
+      return bfm_fail(BFM_BAD_FILE, "a texture has more than %d pixels", PIXELS_MAX);
+    }
+  }
+  for (int i = 0; i < r->count && xml_is(r->name, "size"); i++) {
+    char name[32];
+    snprintf(name, sizeof name, "%.*s", r->attributes[i].name.length, r->attributes[i].name.at);
+    double size = product(r, name);
+    if (size > (strcmp(name, "memory") ? SIZE_MAX_OTHER : 4294967296.0)) {
+      return bfm_fail(BFM_BAD_FILE, "the model wants a size '%s' of %.*s, which is too much", name,
+                      r->attributes[i].value.length < 64 ? r->attributes[i].value.length : 64,
+                      r->attributes[i].value.at);
+    }
+  }
+  return BFM_OK;
+}
+
+static int check_element(Flattening *f, const XmlReader *r, int source) {
+  const FlatText *flat = f->flat;
   if (flat->is_urdf && r->name.length > 6 && !strncasecmp(r->name.at, "xacro:", 6)) {
     bfm_fail(BFM_BAD_FILE, "this file is made for xacro: run xacro first");
     return fail_at(flat, source, r->line);
@@ -185,16 +258,10 @@ static int check_element(const FlatText *flat, const XmlReader *r, int source) {
     bfm_fail(BFM_BAD_FILE, "%s", refused[k].why);
     return fail_at(flat, source, r->line);
   }
-  return BFM_OK;
+  return check_limits(f, r) ? fail_at(flat, source, r->line) : BFM_OK;
 }
 
 // ---------------------------------- files --------------------------------------------------------
-
-typedef struct {
-  FlatText *flat;
-  int on_disk;  // includes are allowed
-  int depth;    // of includes
-} Flattening;
 
 static int read_file(Flattening *f, const char *path, const char *bytes, size_t size);
 
@@ -229,8 +296,11 @@ static int include(Flattening *f, XmlReader *r, int source) {
   if (!status) status = input_bytes(path, &bytes, &size);
   if (status) return fail_at(f->flat, source, line);
 
+  // line breaks around it, so that each line has one origin
   f->depth++;
-  status = read_file(f, path, bytes, size);
+  status = append(f->flat, "\n", 1);
+  if (!status) status = read_file(f, path, bytes, size);
+  if (!status) status = append(f->flat, "\n", 1);
   f->depth--;
   free(bytes);
   if (status) return status;
@@ -268,6 +338,7 @@ static int read_tags(Flattening *f, XmlReader *r, int source) {
       }
       continue;
     }
+    if (r->kind == XML_CLOSE && xml_is(r->name, "replicate") && f->nested) f->nested--;
     int outermost = r->kind == XML_CLOSE ? !r->depth : r->depth == !r->empty;
     if (r->kind == XML_OPEN) {
       if (outermost) TRY(read_root(f, r, source));
@@ -275,7 +346,7 @@ static int read_tags(Flattening *f, XmlReader *r, int source) {
         TRY(include(f, r, source));
         continue;
       }
-      TRY(check_element(f->flat, r, source));
+      TRY(check_element(f, r, source));
     }
     if (outermost && f->depth && r->kind != XML_TEXT) continue;
     if (r->kind == XML_OPEN) TRY(add_references(f->flat, r, source));
