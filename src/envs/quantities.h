@@ -57,7 +57,7 @@ int quantity_is_point(const Quantity *quantity);
 int quantity_frame(const Quantity *quantity, const mjModel *model, size_t *pos, size_t *mat,
                    int *at);
 
-// the body of the robot: the first child of the world that can move
+// the body of the robot: the first child of the world that actuators move, or that can move at all
 int quantities_robot(const mjModel *model);
 
 // whether this word can be a prefix before a colon, such as "joint" in "joint:bthigh"
