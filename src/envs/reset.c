@@ -56,10 +56,31 @@ static void find_root(const mjModel *model, Step *step) {
   }
 }
 
+static int check_states(const Robot *robot, const mjModel *model, const Step *step) {
+  const RobotStates *states = &robot->states;
+  RobotText place = step->of->text;
+  if (!states->count)
+    return robot_fail(robot, place, "no states have been read from %s", place.text);
+  const struct {
+    const char *name;
+    int64_t has, needs;
+  } sizes[] = {{"qpos", states->nq, model->nq},
+               {"qvel", states->qvel ? states->nv : model->nv, model->nv},
+               {"act", states->act ? states->na : model->na, model->na}};
+  for (int i = 0; i < 3; i++) {
+    if (sizes[i].has == sizes[i].needs) continue;
+    return robot_fail(robot, place, "%s in %s has %lld columns, but the model needs %lld",
+                      sizes[i].name, place.text, (long long)sizes[i].has,
+                      (long long)sizes[i].needs);
+  }
+  return BFM_OK;
+}
+
 static int compile(const Robot *robot, const mjModel *model, Step *step) {
   find_root(model, step);
   switch (step->of->kind) {
     case RESET_KEYFRAME: return find_keyframe(robot, model, step);
+    case RESET_STATES: return check_states(robot, model, step);
     case RESET_ORIENTATION:
       if (step->quat >= 0) return BFM_OK;
       return robot_fail(robot, step->of->text,
@@ -111,6 +132,14 @@ static void set_keyframe(const mjModel *model, mjData *data, int key) {
            3 * (int)model->nmocap);
   mju_copy(data->mocap_quat, model->key_mquat + (ptrdiff_t)key * 4 * model->nmocap,
            4 * (int)model->nmocap);
+}
+
+static void draw_state(const RobotStates *states, mjData *data, Draws *draw) {
+  int64_t i = (int64_t)draw_uniform(draw, 0, (double)states->count);
+  if (i >= states->count) i = states->count - 1;
+  mju_copy(data->qpos, states->qpos + i * states->nq, (int)states->nq);
+  if (states->qvel) mju_copy(data->qvel, states->qvel + i * states->nv, (int)states->nv);
+  if (states->act) mju_copy(data->act, states->act + i * states->na, (int)states->na);
 }
 
 static void draw_limited(const mjModel *model, mjData *data, Draws *draw) {
@@ -173,7 +202,8 @@ static void make_step(const Step *step, const World *world, mjData *data, Draws 
       return;
     case RESET_RAISE: lift(world, data, step); return;
     case RESET_SETTLE: world_step(world, data, of->steps); return;
-    default: return;
+    case RESET_STATES: draw_state(&world->domain->robot->states, data, draw); return;
+    case RESET_REDRAW: return;
   }
 }
 

@@ -30,7 +30,7 @@ void reward_pool_free(RewardPool *pool) {
   free(pool);
 }
 
-static Reward *take(RewardPool *pool) {
+Reward *reward_pool_take(RewardPool *pool) {
   for (int i = 0; i < PLACES; i++) {
     if (!atomic_load_explicit(&pool->copies[i], memory_order_relaxed)) continue;
     Reward *copy = atomic_exchange_explicit(&pool->copies[i], NULL, memory_order_acquire);
@@ -40,7 +40,7 @@ static Reward *take(RewardPool *pool) {
   return reward_copy(&copy, pool->original) ? NULL : copy;
 }
 
-static void give(RewardPool *pool, Reward *copy) {
+void reward_pool_give(RewardPool *pool, Reward *copy) {
   for (int i = 0; i < PLACES; i++) {
     Reward *none = NULL;
     if (atomic_compare_exchange_strong_explicit(&pool->copies[i], &none, copy, memory_order_release,
@@ -51,10 +51,12 @@ static void give(RewardPool *pool, Reward *copy) {
   reward_free(copy);
 }
 
+const Reward *reward_pool_original(const RewardPool *pool) { return pool->original; }
+
 double reward_pool_value(RewardPool *pool, const mjModel *model, const mjData *data) {
-  Reward *reward = take(pool);
+  Reward *reward = reward_pool_take(pool);
   if (!reward) mju_error("out of memory for a copy of an expression");
   double value = reward_value(reward, model, data);
-  give(pool, reward);
+  reward_pool_give(pool, reward);
   return value;
 }

@@ -5,6 +5,7 @@
 #define BFM_ENVS_ROBOT_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 #include <mujoco/mujoco.h>
 
@@ -47,7 +48,7 @@ typedef enum {
   RESET_RAISE,        // lifts the root by `by`, from height `from` on, until it is off the floor
   RESET_REDRAW,       // repeats the steps before it until nothing touches; limited 1: the floor
   RESET_SETTLE,       // `steps` physics steps without controls
-  RESET_STATES,       // text: a file with states, of which one is drawn
+  RESET_STATES,       // draws one of Robot.states; text: their file, "….npz"
 } ResetKind;
 
 typedef struct {
@@ -63,6 +64,13 @@ typedef struct {
   double from, by;  // from NAN: the height so far
   int steps;
 } RobotReset;
+
+// states of a file in NumPy's format .npz, of which a reset draws one: qpos [count, nq], and if the file
+// has them qvel [count, nv], act [count, na]
+typedef struct {
+  int64_t count, nq, nv, na;
+  const double *qpos, *qvel, *act;
+} RobotStates;
 
 // an element of the model that is removed, or an attribute of one that is changed, before compiling
 typedef struct {
@@ -86,6 +94,7 @@ typedef struct Robot {
   RobotReset *resets;
   int reset_count;
   int has_resets;  // a file may have an empty list
+  RobotStates states;
   Alias *aliases;  // ends with a row without a name
   RobotText *alias_places;
   int alias_count;
@@ -117,6 +126,11 @@ int robot_fail_expression(const Robot *robot, RobotText place);
 
 // Parses a description in YAML, `size` bytes. Expressions are checked later, against the model.
 int robot_parse(Robot **robot, const char *file, const char *yaml, size_t size);
+
+// The reset step that draws from a file of states, or NULL. Whoever reads the description reads that
+// file, too, and gives its bytes to robot_read_states.
+const RobotReset *robot_states_step(const Robot *robot);
+int robot_read_states(Robot *robot, const void *bytes, size_t size);
 
 // makes the robot's edits to a parsed model
 int robot_edit(const Robot *robot, mjSpec *spec);

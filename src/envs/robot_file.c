@@ -383,6 +383,15 @@ static int read_keyframe(Robot *robot, const Node *node, void *out) {
   return read_text(robot, node, &((RobotReset *)out)->text);
 }
 
+static int read_states(Robot *robot, const Node *node, void *out) {
+  const char *text = node->text.text;
+  size_t length = strlen(text);
+  TRY(read_text(robot, node, &((RobotReset *)out)->text));
+  if (length > 4 && !strcmp(text + length - 4, ".npz")) return BFM_OK;
+  return robot_fail(robot, node->text, "states come from an .npz file with qpos, not from '%s'",
+                    text);
+}
+
 // uniform 0.1, normal 0.1
 static int read_one_noise(Robot *robot, const Node *node, void *out) {
   RobotNoise *noise = out;
@@ -451,7 +460,7 @@ static const Key reset_keys[] = {
     {"raise", TEXT | MAPPING, read_raise, 0},
     {"redraw", TEXT, read_redraw, 0},
     {"settle", TEXT, read_settle, 0},
-    {"states", TEXT, read_keyframe, 0},
+    {"states", TEXT, read_states, 0},
     {.name = NULL},
 };
 
@@ -475,7 +484,7 @@ static int read_reset(Robot *robot, const Node *node, RobotReset *reset) {
 }
 
 static int read_resets(Robot *robot, const Node *node, void *out) {
-  int redraws = 0;
+  int redraws = 0, files = 0;
   (void)out;
   robot->has_resets = 1;
   robot->resets = robot_take(robot, (size_t)(node->count + 1) * sizeof *robot->resets);
@@ -485,6 +494,9 @@ static int read_resets(Robot *robot, const Node *node, void *out) {
     TRY(read_reset(robot, child, reset));
     if (reset->kind == RESET_REDRAW && redraws++) {
       return robot_fail(robot, child->text, "a reset has at most one redraw");
+    }
+    if (reset->kind == RESET_STATES && files++) {
+      return robot_fail(robot, child->text, "a reset has at most one file of states");
     }
   }
   return BFM_OK;
