@@ -120,6 +120,18 @@ typedef struct {
 
 static const char *skip(const char *text) { return text + strspn(text, " \t\r\n"); }
 
+// room for one more entry, or NULL
+static Entry *grow(Observer *o) {
+  if (o->entry_count == o->room) {
+    int room = 2 * o->room + 16;
+    Entry *entries = realloc(o->entries, (size_t)room * sizeof *entries);
+    if (!entries) return NULL;
+    o->entries = entries;
+    o->room = room;
+  }
+  return o->entries + o->entry_count;
+}
+
 // adds an entry, or lengthens the last one by it
 static int add(Compiler *c, Entry entry) {
   Observer *o = c->observer;
@@ -128,20 +140,16 @@ static int add(Compiler *c, Entry entry) {
   }
   entry.out = o->size;
   o->size += entry.count;
-  Entry *last = o->entry_count ? o->entries + o->entry_count - 1 : NULL;
+  Entry *at = grow(o);
+  if (!at) return bfm_fail(BFM_NO_MEMORY, "out of memory for an observation");
+  Entry *last = o->entry_count ? at - 1 : NULL;
   if (last && entry.operation == COPY && last->operation == COPY &&
       last->from.array == entry.from.array && last->from.at + last->count == entry.from.at) {
     last->count += entry.count;
     return BFM_OK;
   }
-  if (o->entry_count == o->room) {
-    int room = 2 * o->room + 16;
-    Entry *entries = realloc(o->entries, (size_t)room * sizeof *entries);
-    if (!entries) return bfm_fail(BFM_NO_MEMORY, "out of memory for an observation");
-    o->entries = entries;
-    o->room = room;
-  }
-  o->entries[o->entry_count++] = entry;
+  *at = entry;
+  o->entry_count++;
   return BFM_OK;
 }
 
@@ -338,6 +346,7 @@ int observer_new(Observer **out, const Robot *robot, const mjModel *model) {
   if (o) o->counts = calloc((size_t)robot->observed_count + 1, sizeof *o->counts);
   if (!o || !o->counts) {
     observer_free(o);
+    *out = NULL;
     return bfm_fail(BFM_NO_MEMORY, "out of memory for an observation");
   }
   Compiler c = {.observer = o, .robot = robot, .model = model};
