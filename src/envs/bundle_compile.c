@@ -175,6 +175,8 @@ static int fail_mujoco(const Bundle *bundle, const char *message) {
   }
   while (used && strchr(" ;", text[used - 1])) used--;
   text[used] = 0;
+  char *unnamed = strstr(text, "; Element name ''");
+  if (unnamed) *unnamed = 0;
   const char *said = text;
   if (!strncmp(said, "XML Error: ", 11)) said += 11;
   else if (!strncmp(said, "Error: ", 7)) said += 7;

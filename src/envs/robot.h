@@ -104,6 +104,8 @@ typedef struct Robot {
   RobotList goal;
   RobotEdit *edits;
   int edit_count;
+  RobotList notes;  // sentences of robot_complete about its decisions, for people
+  int note_room;
 
   struct RobotBlock *memory;
 } Robot;
@@ -141,7 +143,10 @@ int robot_check(const Robot *robot, const mjModel *model);
 // the domain of a robot that has everything: what is left out was completed before
 void robot_domain(Domain *domain, const char *name, const Robot *robot);
 
-// Gives values to what the file leaves out, from the compiled model (robot_default.c).
+// Gives values to what the file leaves out, from the compiled model, and refuses models that are no robots
+// (robot_default.c).
 int robot_complete(Robot *robot, const mjModel *model);
+// whether a sensor's reading depends on where in the world a mobile robot is or which way it faces
+int robot_sensor_is_global(const mjModel *model, int sensor);
 
 #endif

@@ -16,12 +16,16 @@ static int compile_terminated(const Robot *robot, World *world) {
   return reward_pool_new(&world->robot->terminated, reward);
 }
 
-// a control without limits is one in ±1
+// A control without limits is one in ±1; that of a position servo is a position of its joint.
 static void limit_controls(mjModel *model) {
   for (int u = 0; u < model->nu; u++) {
     if (model->actuator_ctrllimited[u]) continue;
-    model->actuator_ctrlrange[2 * u] = -1;
-    model->actuator_ctrlrange[2 * u + 1] = 1;
+    int joint = model->actuator_trnid[2 * u];
+    int servo = model->actuator_trntype[u] == mjTRN_JOINT &&
+                model->actuator_biastype[u] == mjBIAS_AFFINE &&
+                model->actuator_biasprm[u * mjNBIAS + 1] != 0 && model->jnt_limited[joint];
+    model->actuator_ctrlrange[2 * u] = servo ? model->jnt_range[2 * joint] : -1;
+    model->actuator_ctrlrange[2 * u + 1] = servo ? model->jnt_range[2 * joint + 1] : 1;
   }
 }
 
