@@ -360,6 +360,7 @@ int observer_new(Observer **out, const Robot *robot, const mjModel *model) {
     }
     o->counts[p] = o->size - before;
   }
+  if (!status && !o->size) status = bfm_fail(BFM_BAD_FILE, "%s: nothing is observed", robot->file);
   if (status) {
     observer_free(o);
     *out = NULL;

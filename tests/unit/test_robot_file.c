@@ -428,6 +428,9 @@ static void test_checks_the_size(void **state) {
   assert_string_equal(bfm_error(),
                       "r.yaml: the observation has 12 numbers, not 3 as \"size\" says");
   bench_free(&b);
+  assert_int_equal(bench_new(&b, "model: a.xml\n", 3), BFM_BAD_FILE);
+  assert_string_equal(bfm_error(), "r.yaml: nothing is observed");
+  bench_free(&b);
 }
 
 typedef struct {
