@@ -1,5 +1,7 @@
 // The files of a robot as bytes, in the order of their names, and their hash.
 
+#define _GNU_SOURCE  // strcasestr
+
 #include "envs/bundle.h"
 
 #include <stdio.h>
@@ -75,6 +77,8 @@ int bundle_name_is_safe(const char *name) {
   for (const char *c = name; *c; c++) {
     if ((unsigned char)*c < ' ' || *c == 127 || strchr("\\:&<>\"'|*?", *c)) return 0;
   }
+  // MuJoCo would look into an archive
+  if (strcasestr(name, ".zip/") || strcasestr(name, ".mjz/")) return 0;
   return *name && strlen(name) <= BUNDLE_NAME && !path_inside(inside, name) &&
          !strcmp(inside, name);
 }

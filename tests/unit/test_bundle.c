@@ -495,6 +495,7 @@ static void test_names_in_a_bundle(void **state) {
       NOT_CALLED(""),
       NOT_CALLED("a:b"),
       NOT_CALLED("a\\b"),
+      NOT_CALLED("a.zip/b"),
       {"a.mjb", "a robot may not contain a.mjb: only XML and single assets"},
       {"a/B.MJB", "a robot may not contain a/B.MJB: only XML and single assets"},
       {"in.stl", "a robot has two files called 'in.stl'"},
