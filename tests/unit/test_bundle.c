@@ -72,9 +72,7 @@ static void write_mesh(const char *name, float size) {
 static void write_png(const char *name, int shade) {
   unsigned char pixels[8 * 8 * 3];
   memset(pixels, shade, sizeof pixels);
-  png_image image = {.version = PNG_IMAGE_VERSION,
-                     .width = 8,
-                     .height = 8,
+  png_image image = {.version = PNG_IMAGE_VERSION, .width = 8, .height = 8,
                      .format = PNG_FORMAT_RGB};
   write_text(name, "");
   assert_true(png_image_write_to_file(&image, path_of(name), 0, pixels, 0, NULL));
