@@ -62,7 +62,7 @@ RPATH = $$ORIGIN/lib:$$ORIGIN/$(UP)$(CHECKOUT)/.deps/lib
 $(BUILD)/tests/%: UP := ../../
 # an rpath of the old kind also serves the libraries that lie beside those found by it
 bfm_LDFLAGS = -Wl,--disable-new-dtags,-rpath,'$(RPATH)' -L.deps/lib $(SANITIZE) $(LDFLAGS)
-LDLIBS := -ldnnl $(HDF5_LIBS) -lmujoco -lmuparser -lcjson -lpng -lz -lm -ldl -pthread
+LDLIBS := -ldnnl $(HDF5_LIBS) -lmujoco -lmuparser -lcjson -lyaml -lpng -lz -lm -ldl -pthread
 
 ifeq ($(SAN),1)
 SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
@@ -136,7 +136,8 @@ $(BUILD)/libbfm.so: $(LIBRARY)
 $(BUILD)/bfm: $(CLI_OBJ) $(BUILD)/objects.a
 	$(SAY) $(CC) $(bfm_LDFLAGS) -o $@ $^ -lwebsockets $(LDLIBS)
 
-# it contains these files
+# they contain these files
+$(BUILD)/src/envs/domain.o: $(wildcard robots/*.yaml)
 $(BUILD)/src/serve/page.o: $(wildcard web/*) .deps/web/three.js
 .deps/web/three.js: ;
 
@@ -217,7 +218,7 @@ test-unit: $(UNIT:=.run)
 
 # With SAN=thread: the tests of what threads share. test_runs is left out, as gcc 12's sanitizer does
 # not know pthread_clockjoin_np.
-THREADED := collect crew evaluate interface outbox reward sim stage threads
+THREADED := collect crew evaluate interface outbox reward robot_file sim stage threads
 THREADED := $(THREADED:%=$(BUILD)/tests/unit/test_%)
 test-threads: export TSAN_OPTIONS ?= history_size=7:suppressions=$(CURDIR)/tests/tsan.supp
 test-threads: $(THREADED:=.run)

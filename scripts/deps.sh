@@ -12,7 +12,7 @@ cd "$(dirname "$0")/.."
 
 packages=(
   gcc make pkg-config python3-venv
-  libdnnl-dev libhdf5-dev libmuparser-dev libcjson-dev libcmocka-dev libpng-dev zlib1g-dev
+  libdnnl-dev libhdf5-dev libmuparser-dev libcjson-dev libyaml-dev libcmocka-dev libpng-dev zlib1g-dev
   libosmesa6-dev ffmpeg gnuplot-nox libwebsockets-dev
 )
 

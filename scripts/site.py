@@ -11,7 +11,8 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-LANGUAGES = {".c": "c", ".h": "c", ".cu": "cuda", ".cuh": "cuda", ".py": "python", ".sh": "bash"}
+LANGUAGES = {".c": "c", ".h": "c", ".cu": "cuda", ".cuh": "cuda", ".py": "python", ".sh": "bash",
+             ".yaml": "yaml"}
 HIDDEN = "---\nsearch:\n  exclude: true\n---\n\n"
 COMMENT = re.compile(r"^//+ ?")
 # lines of the header that are not part of the interface: of the preprocessor, ruled comments, and

@@ -33,9 +33,9 @@ static const char *const kinds[] = {
     [TASK_PROMPT] = "prompt",
 };
 
-static void print_json(const Task *task) {
+static void print_json(const char *domain, const Task *task) {
   cJSON *item = cJSON_CreateObject();
-  cJSON_AddStringToObject(item, "domain", task->domain);
+  cJSON_AddStringToObject(item, "domain", domain);
   cJSON_AddStringToObject(item, "task", task->name);
   cJSON_AddStringToObject(item, "kind", kinds[task->kind]);
   cJSON_AddStringToObject(item, "help", task->help);
@@ -44,8 +44,8 @@ static void print_json(const Task *task) {
   cJSON_Delete(item);
 }
 
-static void print_task(const Task *task, int with_reward) {
-  printf("%-12s%-20s%-8s%s\n", task->domain, task->name, kinds[task->kind], task->help);
+static void print_task(const char *domain, const Task *task, int with_reward) {
+  printf("%-12s%-20s%-8s%s\n", domain, task->name, kinds[task->kind], task->help);
   if (with_reward && task->expression) printf("%12s= %s\n", "", task->expression);
 }
 
@@ -54,10 +54,11 @@ static int run(const Arguments *a) {
   if (a->domain) TRY(domain_find(&domain, a->domain));
   for (int i = 0; domain_at(i); i++) {
     if (domain && domain_at(i) != domain) continue;
+    const char *name = domain_at(i)->name;
     const Task *task;
-    for (int k = 0; (task = task_at(domain_at(i)->name, k)); k++) {
-      if (a->json) print_json(task);
-      else print_task(task, domain != NULL);
+    for (int k = 0; (task = task_at(name, k)); k++) {
+      if (a->json) print_json(name, task);
+      else print_task(name, task, domain != NULL);
     }
   }
   return BFM_OK;

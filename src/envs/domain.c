@@ -1,4 +1,5 @@
-// The table of domains, and finding, parsing, editing and compiling a domain's model.
+// The table of domains, and finding, parsing, editing and compiling a domain's model. The text files of
+// the built-in robots are in the library itself.
 
 #define _GNU_SOURCE
 
@@ -13,29 +14,89 @@
 #include <unistd.h>
 
 #include "core/suggest.h"
+#include "envs/quantities.h"
+#include "envs/robot_world.h"
 
 #define PATH_SIZE (PATH_MAX + 64)  // of the path of a model's file
 
-static const Domain *const domains[] = {
-    &walker_domain,     &cheetah_domain,     &quadruped_domain, &humanoid_domain, &jaco_domain,
-    &point_mass_domain, &halfcheetah_domain, &hopper_domain,    &walker2d_domain, &kitchen_domain,
-};
-
 #define DRAWS_MAX 1000  // attempts to draw one initial state
-#define DOMAIN_COUNT ((int)(sizeof domains / sizeof domains[0]))
 
-const Domain *domain_at(int i) { return i >= 0 && i < DOMAIN_COUNT ? domains[i] : NULL; }
+// ---------------------------------- the table ----------------------------------------------------
+
+// the text files of robots, which the assembler copies into the library
+#define EMBED(name)                                                       \
+  __asm__(                                                                \
+      ".pushsection .rodata\n"                                            \
+      "robot_" #name ": .incbin \"robots/" #name                          \
+      ".yaml\"\n"                                                         \
+      "robot_" #name                                                      \
+      "_end: .byte 0\n"                                                   \
+      ".popsection\n");                                                   \
+  extern const char robot_##name[] __attribute__((visibility("hidden"))); \
+  extern const char robot_##name##_end[] __attribute__((visibility("hidden")));
+EMBED(walker)
+EMBED(cheetah)
+EMBED(quadruped)
+EMBED(humanoid)
+EMBED(point_mass)
+EMBED(halfcheetah)
+EMBED(hopper)
+EMBED(walker2d)
+
+#define ROBOT(name) {#name, "robots/" #name ".yaml", robot_##name, robot_##name##_end, NULL}
+static const struct {
+  const char *name, *file, *yaml, *end;
+  const Domain *domain;  // NULL: the text describes it
+} builtin[] = {
+    ROBOT(walker),
+    ROBOT(cheetah),
+    ROBOT(quadruped),
+    ROBOT(humanoid),
+    {.domain = &jaco_domain},
+    ROBOT(point_mass),
+    ROBOT(halfcheetah),
+    ROBOT(hopper),
+    ROBOT(walker2d),
+    {.domain = &kitchen_domain},
+};
+#define DOMAIN_COUNT ((int)(sizeof builtin / sizeof builtin[0]))
+
+static Domain domains[DOMAIN_COUNT];
+
+// Reads all text files, once, which takes a millisecond. That cannot fail but for memory: a test
+// reads them all.
+static void read_robots(void) {
+  for (int i = 0; i < DOMAIN_COUNT; i++) {
+    Robot *robot;
+    if (builtin[i].domain) {
+      domains[i] = *builtin[i].domain;
+    } else if (!robot_parse(&robot, builtin[i].file, builtin[i].yaml,
+                            (size_t)(builtin[i].end - builtin[i].yaml))) {
+      robot_domain(domains + i, builtin[i].name, robot);
+    }
+  }
+}
+
+const Domain *domain_at(int i) {
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  pthread_once(&once, read_robots);
+  return i >= 0 && i < DOMAIN_COUNT && domains[i].name ? domains + i : NULL;
+}
+
+const Domain *domain_named(const char *name) {
+  const Domain *domain;
+  for (int i = 0; (domain = domain_at(i)); i++) {
+    if (!strcmp(domain->name, name)) return domain;
+  }
+  return NULL;
+}
 
 int domain_find(const Domain **domain, const char *name) {
   if (!name) return bfm_fail(BFM_BAD_ARGUMENT, "the domain has no name");
+  *domain = domain_named(name);
+  if (*domain) return BFM_OK;
   Suggestion nearest = {.word = name};
-  for (int i = 0; i < DOMAIN_COUNT; i++) {
-    if (!strcmp(domains[i]->name, name)) {
-      *domain = domains[i];
-      return BFM_OK;
-    }
-    suggest_try(&nearest, domains[i]->name);
-  }
+  for (int i = 0; domain_at(i); i++) suggest_try(&nearest, domain_at(i)->name);
   if (nearest.best) {
     return bfm_fail(BFM_BAD_ARGUMENT, "unknown domain '%s'; did you mean '%s'?", name,
                     nearest.best);
@@ -53,19 +114,38 @@ int domain_check_obs(const char *name, int64_t obs_dim, const char *path) {
                   domain->old_obs_dim, name, domain->old_obs, domain->obs_dim);
 }
 
-static int part_columns(const Domain *domain, const char *word, char *out, size_t size) {
+ObsPart world_part(const World *world, int i) {
+  const Robot *robot = world->domain->robot;
+  if (!robot) return i < OBS_PARTS ? world->domain->observed[i] : (ObsPart){0};
+  if (i >= robot->observed_count) return (ObsPart){0};
+  return (ObsPart){robot->observed[i].name.text, observer_count(world->robot->observer, i)};
+}
+
+static int part_columns(const World *world, const char *word, char *out, size_t size) {
   Suggestion nearest = {.word = word};
-  const ObsPart *part = domain->observed;
+  ObsPart part;
   int first = 0;
-  for (; part->name && strcmp(part->name, word); first += part++->count) {
-    suggest_try(&nearest, part->name);
+  for (int i = 0; (part = world_part(world, i)).name; first += part.count, i++) {
+    if (strcmp(part.name, word)) {
+      suggest_try(&nearest, part.name);
+      continue;
+    }
+    snprintf(out, size, "%d:%d", first, first + part.count);
+    return BFM_OK;
   }
-  if (!part->name) {
-    return bfm_fail(BFM_BAD_ARGUMENT, "%s has no observation called '%s'%s", domain->name, word,
-                    suggest_say(&nearest, ""));
-  }
-  snprintf(out, size, "%d:%d", first, first + part->count);
-  return BFM_OK;
+  return bfm_fail(BFM_BAD_ARGUMENT, "%s has no observation called '%s'%s", world->domain->name,
+                  word, suggest_say(&nearest, ""));
+}
+
+// a robot's parts have their sizes from its model
+static int find_part(const Domain *domain, char *word, size_t size) {
+  const World *world;
+  char name[64];
+  snprintf(name, sizeof name, "%s", word);
+  TRY(world_acquire(&world, domain));
+  int status = part_columns(world, name, word, size);
+  world_release(world);
+  return status;
 }
 
 int domain_columns(const Domain *domain, const char *text, char *out, size_t size) {
@@ -76,7 +156,7 @@ int domain_columns(const Domain *domain, const char *text, char *out, size_t siz
     text += strspn(text, " ");
     size_t n = strcspn(text, ", ");
     snprintf(word, sizeof word, "%.*s", (int)n, text);
-    if (n && !strchr("0123456789", *word)) { TRY(part_columns(domain, word, word, sizeof word)); }
+    if (n && !strchr("0123456789", *word)) TRY(find_part(domain, word, sizeof word));
     used += (size_t)snprintf(out + used, size - used, "%s%s", used ? "," : "", word);
     if (used >= size || n >= sizeof word) {
       return bfm_fail(BFM_BAD_ARGUMENT, "a list of columns is too long: %.64s…", text);
@@ -153,6 +233,7 @@ static int compile(World *world, const char *path) {
   if (!spec) return bfm_fail(BFM_BAD_FILE, "%s: %s", path, error);
 
   int status = domain->edit ? domain->edit(spec, folder) : BFM_OK;
+  if (domain->robot) status = robot_edit(domain->robot, spec);
   if (!status) {
     world->model = mj_compile(spec, NULL);
     if (!world->model) status = bfm_fail(BFM_BAD_FILE, "%s: %s", path, mjs_getError(spec));
@@ -175,6 +256,7 @@ static int resolve(World *world) {
 static int load(World *world) {
   TRY(compile(world, world->path));
   TRY(resolve(world));
+  if (world->domain->robot) TRY(robot_world_new(world));
   if (world->domain->obs_dim > OBS_MAX || world->model->nu > CTRL_MAX) {
     return bfm_fail(BFM_BAD_FILE, "%s has %d observations and %d controls, which is too many",
                     world->domain->name, world->domain->obs_dim, (int)world->model->nu);
@@ -186,6 +268,7 @@ static int load(World *world) {
 }
 
 static void world_free(World *world) {
+  robot_world_free(world->robot);
   if (world->resting) mj_deleteModel(world->resting);
   if (world->model) mj_deleteModel(world->model);
   free(world->path);
@@ -268,10 +351,15 @@ void world_release(const World *world) {
 
 void world_update(const World *world, mjData *data) {
   const mjModel *model = world->model;
-  mj_kinematics(model, data);
-  mj_comPos(model, data);
+  if (world->needs & NEEDS_ALL_POS) {
+    mj_fwdPosition(model, data);
+  } else {
+    mj_kinematics(model, data);
+    mj_comPos(model, data);
+  }
   mj_sensorPos(model, data);
-  mj_comVel(model, data);
+  if (world->needs & NEEDS_ALL_VEL) mj_fwdVelocity(model, data);
+  else mj_comVel(model, data);
   data->flg_subtreevel = 0;
   mj_sensorVel(model, data);
 }
@@ -291,6 +379,19 @@ void world_step(const World *world, mjData *data, int substeps) {
 
 // ---------------------------------- shared by domains --------------------------------------------
 
+// a rotation by at most `limit` about any axis, or with limit 0 any rotation
+static void draw_ball(double limit, double *quat, Draws *draw) {
+  double axis[4];
+  for (int i = 0; i < (limit > 0 ? 3 : 4); i++) axis[i] = draw_normal(draw);
+  if (limit > 0) {
+    mju_normalize3(axis);
+    mju_axisAngle2Quat(quat, axis, draw_uniform(draw, 0, limit));
+  } else {
+    mju_copy4(quat, axis);
+    mju_normalize4(quat);
+  }
+}
+
 void draw_joints(const World *world, mjData *data, Draws *draw) {
   const mjModel *model = world->model;
   for (int j = 0; j < model->njnt; j++) {
@@ -298,7 +399,9 @@ void draw_joints(const World *world, mjData *data, Draws *draw) {
     const double *range = model->jnt_range + 2 * j;
     int type = model->jnt_type[j];
 
-    if (type == mjJNT_HINGE || type == mjJNT_SLIDE) {
+    if (type == mjJNT_BALL) {
+      draw_ball(model->jnt_limited[j] ? range[1] : 0, qpos, draw);
+    } else if (type == mjJNT_HINGE || type == mjJNT_SLIDE) {
       if (model->jnt_limited[j]) {
         *qpos = draw_uniform(draw, range[0], range[1]);
       } else if (type == mjJNT_HINGE) {
@@ -316,10 +419,4 @@ void draw_again(int *rejected) {
   if (++*rejected == DRAWS_MAX) {
     mju_error("no initial state without a collision in %d draws: is the model damaged?", DRAWS_MAX);
   }
-}
-
-void body_in_frame(const mjData *data, int body, int frame, double out[3]) {
-  double offset[3];
-  mju_sub3(offset, data->xpos + 3 * body, data->xpos + 3 * frame);
-  mju_mulMatTVec3(out, data->xmat + 9 * frame, offset);
 }

@@ -1,5 +1,5 @@
-// Domains: a robot, its floor, its observations, and how episodes start and end. Each is one row of
-// the table in domain.c; rewards are in the table of tasks.
+// Domains: a robot, its floor, its observations, its tasks, and how episodes start and end. Each is one
+// row of the table in domain.c: a text file in robots/, or a struct where a robot needs C.
 
 #ifndef BFM_ENVS_DOMAIN_H
 #define BFM_ENVS_DOMAIN_H
@@ -12,12 +12,14 @@
 
 enum {
   DOMAIN_NAMES = 16,  // limits of a domain: elements that it looks up,
-  OBS_MAX = 128,      // numbers of an observation, its parts, controls
+  OBS_MAX = 1024,     // numbers of an observation, its parts, controls
   OBS_PARTS = 12,
-  CTRL_MAX = 32,
+  CTRL_MAX = 256,
 };
 
 typedef struct World World;
+typedef struct Task Task;  // tasks.h
+typedef struct RobotWorld RobotWorld;
 
 // an element of the model whose id a domain needs
 typedef struct {
@@ -33,11 +35,12 @@ typedef struct {
 
 typedef struct {
   const char *name, *help;
-  const char *file;  // path below the folder of models
+  const char *file;           // path below the folder of models
+  const struct Robot *robot;  // what its text file says; NULL: the domain is written in C
   int obs_dim;
   int old_obs_dim;              // of an earlier version, whose files are refused; 0: never changed
   const char *old_obs;          // what the robot had then: "had a brick before version 0.2"
-  ObsPart observed[OBS_PARTS];  // in order; their sizes add up to obs_dim
+  ObsPart observed[OBS_PARTS];  // in order; of any domain: world_part
   // The last goal_dim numbers of an observation are a goal, which D4RL's files contain; in bfm's
   // observations they are zero, and the rest is qpos. 0: observations have no goal
   int goal_dim;
@@ -46,6 +49,7 @@ typedef struct {
   int scaled;         // actions in [-1, 1] are mapped to the controls' ranges, or by `control`
   const char *camera;
   const Alias *aliases;           // the domain's own names for rewards
+  const Task *tasks;              // ends with a row without a name
   ModelName names[DOMAIN_NAMES];  // their ids become World.ids, in this order
 
   // changes the parsed model before it is compiled; folder: of the file. NULL: no changes
@@ -66,11 +70,12 @@ typedef struct {
                         const char *task);
 } Domain;
 
-extern const Domain walker_domain, cheetah_domain, quadruped_domain, humanoid_domain, jaco_domain,
-    point_mass_domain, halfcheetah_domain, hopper_domain, walker2d_domain, kitchen_domain;
+extern const Domain jaco_domain, kitchen_domain;  // the domains that are written in C
 
 // the row with this name; the error for an unknown name suggests the nearest one
 int domain_find(const Domain **domain, const char *name);
+// the domain with this name, or NULL without a message
+const Domain *domain_named(const char *name);
 // row number i, NULL after the last
 const Domain *domain_at(int i);
 // Refuses a file whose observations are those of an earlier version's domain. name may be NULL, empty
@@ -86,6 +91,8 @@ struct World {
   mjModel *model;
   mjModel *resting;       // the same without actuation, to forward a state that was just set
   int ids[DOMAIN_NAMES];  // of Domain.names
+  RobotWorld *robot;      // a robot's description, compiled; NULL: the domain is written in C
+  int needs;              // stages that observations need beyond the usual ones: NEEDS_…
 
   char *path;   // the model's file
   int users;    // world_acquire without world_release so far
@@ -96,6 +103,9 @@ struct World {
 // may change it. Pair with world_release, which accepts NULL.
 int world_acquire(const World **world, const Domain *domain);
 void world_release(const World *world);
+
+// part number i of the observation, without a name after the last
+ObsPart world_part(const World *world, int i);
 
 // a sensor's readings in sensordata; name: index into World.ids
 static inline const double *world_sensor(const World *world, const mjData *data, int name) {
@@ -124,8 +134,5 @@ static inline double *put(double *out, const double *values, int count) {
   for (int i = 0; i < count; i++) out[i] = values[i];
   return out + count;
 }
-
-// a body's position in the frame of another
-void body_in_frame(const mjData *data, int body, int frame, double out[3]);
 
 #endif

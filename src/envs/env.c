@@ -1,7 +1,7 @@
 // The public interface of environments: a domain's model, its simulations, and the rewards that were
 // requested, each compiled once.
 
-#include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,15 +11,15 @@
 #include "core/threads.h"
 #include "envs/bulk.h"
 #include "envs/quantities.h"
+#include "envs/reward_pool.h"
 #include "envs/sim.h"
 #include "envs/tasks.h"
 
-// One compiled expression. A thread takes a copy from the shelf while it evaluates the expression.
+// One compiled expression. A thread takes a copy from the pool while it evaluates the expression.
 typedef struct {
   char *text;
-  Reward *original;
-  Reward **shelf;  // [n] copies that are not in use
-  int count;
+  int of_step;  // whether it is the reward of a step
+  RewardPool *pool;
 } Compiled;
 
 #define COMPILED_MAX 128
@@ -42,7 +42,6 @@ struct bfm_env {
   int n;
   Compiled compiled[COMPILED_MAX];
   int compiled_count;
-  pthread_mutex_t shelf_lock;
 
   // A caller that requests rewards after one step will probably request them after the next one, so
   // bfm_env_step computes them together with the step.
@@ -61,7 +60,6 @@ bfm_status bfm_env_new(bfm_env **out, const char *name, int count, uint64_t seed
   bfm_env *env = calloc(1, sizeof *env);
   if (!env) return bfm_fail(BFM_NO_MEMORY, "out of memory for an environment");
   lock_init(&env->lock);
-  pthread_mutex_init(&env->shelf_lock, NULL);
   env->n = count;
 
   int status = world_acquire(&env->world, domain);
@@ -79,9 +77,7 @@ bfm_status bfm_env_new(bfm_env **out, const char *name, int count, uint64_t seed
 }
 
 static void compiled_free(Compiled *c) {
-  for (int i = 0; c->shelf && i < c->count; i++) reward_free(c->shelf[i]);
-  reward_free(c->original);
-  free(c->shelf);
+  reward_pool_free(c->pool);
   free(c->text);
 }
 
@@ -90,7 +86,6 @@ void bfm_env_free(bfm_env *env) {
   for (int i = 0; i < env->compiled_count; i++) compiled_free(env->compiled + i);
   sim_free(env->sim);
   world_release(env->world);
-  pthread_mutex_destroy(&env->shelf_lock);
   lock_destroy(&env->lock);
   free(env->rewards);
   free(env);
@@ -122,17 +117,22 @@ void bfm_env_action_range(const bfm_env *env, double *low, double *high) {
 
 // ---------------------------------- reading rewards ----------------------------------------------
 
-static int compile(bfm_env *env, const char *text, Compiled **out) {
+static int compile(bfm_env *env, const char *text, int of_step, Compiled **out) {
   for (int i = 0; i < env->compiled_count; i++) {
     *out = env->compiled + i;
-    if (!strcmp((*out)->text, text)) return BFM_OK;
+    if ((*out)->of_step == of_step && !strcmp((*out)->text, text)) return BFM_OK;
   }
 
-  Compiled new = {0};
-  TRY(reward_new(&new.original, env->world->model, env->world->domain->aliases, text));
+  const mjModel *model = env->world->model;
+  const Domain *domain = env->world->domain;
+  Compiled new = {.of_step = of_step};
+  double dt = domain->substeps * model->opt.timestep;
+  Reward *reward;
+  TRY(of_step ? reward_new_step(&reward, model, domain->aliases, dt, text)
+              : reward_new(&reward, model, domain->aliases, text));
+  TRY(reward_pool_new(&new.pool, reward));
   new.text = strdup(text);
-  new.shelf = calloc(env->n, sizeof *new.shelf);
-  if (!new.text || !new.shelf) {
+  if (!new.text) {
     compiled_free(&new);
     return bfm_fail(BFM_NO_MEMORY, "out of memory for a reward");
   }
@@ -160,11 +160,13 @@ static int parse_tasks(bfm_env *env, const char *const *texts, int groups, Rewar
   for (int g = 0; g < groups; g++) {
     NEED("task", texts[g]);
     const Task *task = task_find(domain->name, texts[g]);
-    int by_step = task && task->kind == TASK_KNOWN && domain->step_reward;
+    int of_step = task && task_needs_step(domain, task);
+    int by_code = of_step && !task->step;
     set->of[g].compiled = NULL;
-    set->of[g].task = by_step ? task : NULL;
-    if (by_step) continue;
-    int status = compile(env, task ? task->expression : texts[g], &set->of[g].compiled);
+    set->of[g].task = by_code ? task : NULL;
+    if (by_code) continue;
+    const char *text = !task ? texts[g] : of_step ? task->step : task->expression;
+    int status = compile(env, text, of_step, &set->of[g].compiled);
     TRY(task ? status : task_suggest(env->world, texts[g], status));
   }
   return BFM_OK;
@@ -175,7 +177,7 @@ static int stage_of(const RewardSet *set) {
   int latest = 0;
   for (int g = 0; g < set->groups; g++) {
     const Compiled *compiled = set->of[g].compiled;
-    int stage = compiled ? reward_stage(compiled->original) : 0;
+    int stage = compiled ? reward_stage(reward_pool_original(compiled->pool)) : 0;
     if (stage > latest) latest = stage;
   }
   return latest;
@@ -185,27 +187,8 @@ typedef struct {
   bfm_env *env;
   RewardSet set;
   double *out;
-  int failed;
+  atomic_int failed;
 } Request;
-
-static Reward *take(Request *request, Compiled *compiled) {
-  Reward *reward = NULL;
-  pthread_mutex_lock(&request->env->shelf_lock);
-  if (compiled->count) {
-    reward = compiled->shelf[--compiled->count];
-  } else if (reward_copy(&reward, compiled->original)) {
-    request->failed = 1;
-    reward = NULL;
-  }
-  pthread_mutex_unlock(&request->env->shelf_lock);
-  return reward;
-}
-
-static void give(Request *request, Compiled *compiled, Reward *reward) {
-  pthread_mutex_lock(&request->env->shelf_lock);
-  compiled->shelf[compiled->count++] = reward;
-  pthread_mutex_unlock(&request->env->shelf_lock);
-}
 
 static void read_reward(const World *world, mjData *data, int i, const double *qpos,
                         void *context) {
@@ -217,11 +200,15 @@ static void read_reward(const World *world, mjData *data, int i, const double *q
     request->out[i] = world->domain->step_reward(world, data, qpos, task->name);
     return;
   }
-  Reward *reward = take(request, compiled);
-  if (!reward) return;
+  Reward *reward = reward_pool_take(compiled->pool);
+  if (!reward) {
+    request->failed = 1;
+    return;
+  }
   if (reward_stage(reward) < REWARD_FORCE) reward_forward(reward, world->model, data);
-  request->out[i] = reward_value(reward, world->model, data);
-  give(request, compiled, reward);
+  request->out[i] = compiled->of_step ? reward_step_value(reward, world->model, data, qpos)
+                                      : reward_value(reward, world->model, data);
+  reward_pool_give(compiled->pool, reward);
 }
 
 // ---------------------------------- simulation ---------------------------------------------------

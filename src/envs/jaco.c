@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "envs/domain.h"
+#include "envs/tasks.h"
 
 enum { PINCH, TORQUE, HAND };
 
@@ -16,6 +16,36 @@ enum { ARM_JOINTS = 6, JOINTS = 9 };  // arm; arm and hand
 static const Alias aliases[] = {
     {"tcp", "hand_pinchsite", "the tool centre point: tcp.x, tcp.y, tcp.z"},
     {0},
+};
+
+// Move the tool centre point to a place on the floor, or to one drawn from the box of initial states:
+// numpy.random.default_rng(0).uniform((-.2, -.2, .02), (.2, .2, .4), (4, 3)).round(4)
+static const Task tasks[] = {
+    {"reach_top_left", TASK_KNOWN,
+     "tolerance(norm(tcp.x + 0.09, tcp.y - 0.09, tcp.z - 0.001), 0, 0.05, 0.05)",
+     "reach (-0.09, 0.09)", NULL},
+    {"reach_top_right", TASK_KNOWN,
+     "tolerance(norm(tcp.x - 0.09, tcp.y - 0.09, tcp.z - 0.001), 0, 0.05, 0.05)",
+     "reach (0.09, 0.09)", NULL},
+    {"reach_bottom_left", TASK_KNOWN,
+     "tolerance(norm(tcp.x + 0.09, tcp.y + 0.09, tcp.z - 0.001), 0, 0.05, 0.05)",
+     "reach (-0.09, -0.09)", NULL},
+    {"reach_bottom_right", TASK_KNOWN,
+     "tolerance(norm(tcp.x - 0.09, tcp.y + 0.09, tcp.z - 0.001), 0, 0.05, 0.05)",
+     "reach (0.09, -0.09)", NULL},
+    {"reach_random1", TASK_NEW,
+     "tolerance(norm(tcp.x - 0.0548, tcp.y + 0.0921, tcp.z - 0.0356), 0, 0.05, 0.05)",
+     "reach (0.0548, -0.0921, 0.0356)", NULL},
+    {"reach_random2", TASK_NEW,
+     "tolerance(norm(tcp.x + 0.1934, tcp.y - 0.1253, tcp.z - 0.3668), 0, 0.05, 0.05)",
+     "reach (-0.1934, 0.1253, 0.3668)", NULL},
+    {"reach_random3", TASK_NEW,
+     "tolerance(norm(tcp.x - 0.0427, tcp.y - 0.0918, tcp.z - 0.2266), 0, 0.05, 0.05)",
+     "reach (0.0427, 0.0918, 0.2266)", NULL},
+    {"reach_random4", TASK_NEW,
+     "tolerance(norm(tcp.x - 0.174, tcp.y - 0.1263, tcp.z - 0.021), 0, 0.05, 0.05)",
+     "reach (0.174, 0.1263, 0.021)", NULL},
+    {.name = NULL},
 };
 
 // ---------------------------------- the model ----------------------------------------------------
@@ -306,8 +336,11 @@ static void observe(const World *world, const mjData *data, double *obs) {
 }
 
 const Domain jaco_domain = {
-    .name = "jaco", .help = "arm with six joints and a hand with three fingers",
-    .file = "jaco/arena.xml", .obs_dim = 42, .old_obs_dim = 55,
+    .name = "jaco",
+    .help = "arm with six joints and a hand with three fingers",
+    .file = "jaco/arena.xml",
+    .obs_dim = 42,
+    .old_obs_dim = 55,
     .old_obs = "had a brick before version 0.2",
     .observed = {{"jaco_arm/joints_pos", 12},
                  {"jaco_arm/joints_torque", 6},
@@ -316,7 +349,12 @@ const Domain jaco_domain = {
                  {"jaco_arm/jaco_hand/joints_vel", 3},
                  {"jaco_arm/jaco_hand/pinch_site_pos", 3},
                  {"jaco_arm/jaco_hand/pinch_site_rmat", 9}},
-    .substeps = 20, .episode_steps = 250, .scaled = 1, .camera = "front_far", .aliases = aliases,
+    .substeps = 20,
+    .episode_steps = 250,
+    .scaled = 1,
+    .camera = "front_far",
+    .aliases = aliases,
+    .tasks = tasks,
     .names =
         {
             [PINCH] = {mjOBJ_SITE, "hand_pinchsite"},

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#include "envs/domain.h"
+#include "envs/tasks.h"
 
 enum {
   JOINTS = 9,
@@ -49,6 +49,22 @@ static const Alias aliases[] = {
      "joint:kettle.qw - 0.99, joint:kettle.qx, joint:kettle.qy, joint:kettle.qz + 0.06) < 0.3",
      "the kettle is on the back left burner"},
     {0},
+};
+
+// the number of objects in their places; an episode rewards each object once
+static const Task tasks[] = {
+    {"partial", TASK_KNOWN, "microwave_open + kettle_moved + light_on + slide_open",
+     "microwave, kettle, light and sliding cabinet", NULL},
+    {"mixed", TASK_KNOWN, "microwave_open + kettle_moved + bottom_on + light_on",
+     "microwave, kettle, burner and light", NULL},
+    {"open_microwave", TASK_PROMPT, "microwave_open", "open the microwave", NULL},
+    {"move_kettle", TASK_PROMPT, "kettle_moved", "move the kettle to the back", NULL},
+    {"turn_bottom_burner", TASK_PROMPT, "bottom_on", "turn the front knob", NULL},
+    {"turn_top_burner", TASK_PROMPT, "top_on", "turn the back knob", NULL},
+    {"switch_light", TASK_PROMPT, "light_on", "switch the light on", NULL},
+    {"open_slide_cabinet", TASK_PROMPT, "slide_open", "open the sliding door", NULL},
+    {"open_hinge_cabinet", TASK_PROMPT, "hinge_open", "open the right hinged door", NULL},
+    {.name = NULL},
 };
 
 // adds Gymnasium's camera, and userdata to remember objects
@@ -141,6 +157,7 @@ const Domain kitchen_domain = {
     .scaled = 1,
     .camera = "front",
     .aliases = aliases,
+    .tasks = tasks,
     .edit = edit,
     .reset = reset,
     .observe = observe,

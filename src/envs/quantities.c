@@ -6,6 +6,7 @@
 #include "envs/quantities.h"
 
 #include <ctype.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -71,6 +72,24 @@ static void read_mat(const mjModel *m, const mjData *d, int kind, int id, double
   copy(out, frame_of(m, d, kind, id).mat, 9);
 }
 
+// a column of the rotation matrix: an axis of the object, in the world
+static void read_axis(const mjModel *m, const mjData *d, int kind, int id, int axis, double *out) {
+  const mjtNum *mat = frame_of(m, d, kind, id).mat;
+  for (int i = 0; i < 3; i++) out[i] = mat[3 * i + axis];
+}
+
+static void read_xaxis(const mjModel *m, const mjData *d, int kind, int id, double *out) {
+  read_axis(m, d, kind, id, 0, out);
+}
+
+static void read_yaxis(const mjModel *m, const mjData *d, int kind, int id, double *out) {
+  read_axis(m, d, kind, id, 1, out);
+}
+
+static void read_zaxis(const mjModel *m, const mjData *d, int kind, int id, double *out) {
+  read_axis(m, d, kind, id, 2, out);
+}
+
 static void read_angvel(const mjModel *m, const mjData *d, int kind, int id, double *out) {
   copy(out, d->cvel + 6 * frame_of(m, d, kind, id).body, 3);
 }
@@ -89,6 +108,17 @@ static void velocity_at(const mjModel *m, const mjData *d, int body, const mjtNu
 static void read_vel(const mjModel *m, const mjData *d, int kind, int id, double *out) {
   Frame frame = frame_of(m, d, kind, id);
   velocity_at(m, d, frame.body, frame.pos, out);
+}
+
+static void read_local_vel(const mjModel *m, const mjData *d, int kind, int id, double *out) {
+  double vel[3];
+  read_vel(m, d, kind, id, vel);
+  mju_mulMatTVec3(out, frame_of(m, d, kind, id).mat, vel);
+}
+
+static void read_local_angvel(const mjModel *m, const mjData *d, int kind, int id, double *out) {
+  Frame frame = frame_of(m, d, kind, id);
+  mju_mulMatTVec3(out, frame.mat, d->cvel + 6 * frame.body);
 }
 
 static void read_com(const mjModel *m, const mjData *d, int kind, int id, double *out) {
@@ -213,6 +243,12 @@ static const Attribute attributes[] = {
     {FRAME, "angvel", "wx wy wz", 3, read_angvel, VELOCITY, "angular velocity"},
     {FRAME, "mat", "xx xy xz yx yy yz zx zy zz", 9, read_mat, POSITION,
      "rotation matrix; zz is 1 when upright"},
+    {FRAME, "xaxis", "", 3, read_xaxis, POSITION, "its x axis, in the world"},
+    {FRAME, "yaxis", "", 3, read_yaxis, POSITION, "its y axis, in the world"},
+    {FRAME, "zaxis", "", 3, read_zaxis, POSITION, "its z axis, in the world"},
+    {FRAME, "lvel", "lvx lvy lvz", 3, read_local_vel, VELOCITY, "velocity, in its own axes"},
+    {FRAME, "langvel", "lwx lwy lwz", 3, read_local_angvel, VELOCITY,
+     "angular velocity, in its own axes"},
     {BODY, "com", "com.x com.y com.z", 3, read_com, POSITION | NEEDS_COM,
      "centre of mass of the body and all it carries"},
     {BODY, "com.vel", "com.vx com.vy com.vz", 3, read_com_vel, VELOCITY,
@@ -313,13 +349,16 @@ static int object_count(const mjModel *m, const Kind *kind) {
   }
 }
 
+// whether it is a joint of the kind's type, or no joint
+static int object_is(const mjModel *m, const Kind *kind, int id) {
+  if (!(kind->kind & JOINT)) return 1;
+  int type = m->jnt_type[id];
+  return kind->kind == (type == mjJNT_FREE ? FREE : type == mjJNT_BALL ? BALL : HINGE);
+}
+
 // the name of an object of this kind; NULL if it has none or is a joint of another type
 static const char *object_name(const mjModel *m, const Kind *kind, int id) {
-  if (kind->kind & JOINT) {
-    int type = m->jnt_type[id];
-    int has = type == mjJNT_FREE ? FREE : type == mjJNT_BALL ? BALL : HINGE;
-    if (has != kind->kind) return NULL;
-  }
+  if (!object_is(m, kind, id)) return NULL;
   const char *name = mj_id2name(m, kind->object, id);
   return name && name[0] ? name : NULL;
 }
@@ -334,6 +373,15 @@ static int object_find(const mjModel *m, const Kind *kind, const char *name, siz
     if (i == length) return id;
   }
   return -1;
+}
+
+// the object with this number: "3" behind a prefix, for objects without a name
+static int object_numbered(const mjModel *m, const Kind *kind, const char *text, size_t length) {
+  char *end;
+  if (!isdigit((unsigned char)*text)) return -1;
+  long id = strtol(text, &end, 10);
+  if (end != text + length || id >= object_count(m, kind)) return -1;
+  return object_is(m, kind, (int)id) ? (int)id : -1;
 }
 
 // index of a word in a list of words, or -1
@@ -355,15 +403,49 @@ static int number_index(const char *text, int size) {
   return *end || index >= size ? -1 : (int)index;
 }
 
-int quantities_robot(const mjModel *m) {
-  for (int b = 1; b < m->nbody; b++) {
-    if (m->body_parentid[b] != 0) continue;
-    int end = subtree_end(m, b);
-    for (int i = b; i < end; i++) {
-      if (m->body_dofnum[i] > 0) return b;
-    }
+static int can_move(const mjModel *m, int body) {
+  int end = subtree_end(m, body);
+  for (int i = body; i < end; i++) {
+    if (m->body_dofnum[i] > 0) return 1;
   }
-  return m->nbody > 1 ? 1 : 0;
+  return 0;
+}
+
+// a body that an actuator moves, or 0
+static int actuated_body(const mjModel *m, int actuator) {
+  int id = m->actuator_trnid[2 * actuator];
+  if (id < 0) return 0;
+  switch (m->actuator_trntype[actuator]) {
+    case mjTRN_JOINT:
+    case mjTRN_JOINTINPARENT: return m->jnt_bodyid[id];
+    case mjTRN_SLIDERCRANK:
+    case mjTRN_SITE: return m->site_bodyid[id];
+    case mjTRN_BODY: return id;
+    case mjTRN_TENDON: break;
+    default: return 0;
+  }
+  for (int i = m->tendon_adr[id]; i < m->tendon_adr[id] + m->tendon_num[id]; i++) {
+    int object = m->wrap_objid[i], type = m->wrap_type[i];
+    int body = type == mjWRAP_JOINT  ? m->jnt_bodyid[object]
+               : type == mjWRAP_SITE ? m->site_bodyid[object]
+                                     : 0;
+    if (body && m->body_weldid[body]) return body;
+  }
+  return 0;
+}
+
+int quantities_robot(const mjModel *m) {
+  int first = m->nbody > 1 ? 1 : 0;
+  for (int b = m->nbody - 1; b > 0; b--) {
+    if (m->body_parentid[b] == 0 && can_move(m, b)) first = b;
+  }
+  int actuated = 0;
+  for (int u = 0; u < m->nu; u++) {
+    int body = actuated_body(m, u);
+    while (body && m->body_parentid[body]) body = m->body_parentid[body];
+    if (body && can_move(m, body) && (!actuated || body < actuated)) actuated = body;
+  }
+  return actuated ? actuated : first;
 }
 
 // ---------------------------------- finding ------------------------------------------------------
@@ -391,9 +473,23 @@ static int part_find(Quantity *q, int kind, int id, const char *part) {
   return 0;
 }
 
+// finds some neighbouring numbers of a vector: "7.." or "3..5"
+static int range_find(Quantity *q, QuantitySource source, const char *part) {
+  const char *dots = strstr(part, "..");
+  char first[16];
+  if (!dots || dots - part >= (ptrdiff_t)sizeof first) return 0;
+  snprintf(first, sizeof first, "%.*s", (int)(dots - part), part);
+  int from = number_index(first, source.size);
+  int to = dots[2] ? number_index(dots + 2, source.size) : source.size - 1;
+  if (from < 0 || to < from) return 0;
+  *q = (Quantity){source, from, to - from + 1};
+  return 1;
+}
+
 // finds a part of a vector whose numbers have indices instead of names: sensors and arrays
 static int counted_find(Quantity *q, QuantitySource source, const char *part) {
   if (source.size == 0) part = "";
+  if (range_find(q, source, part)) return 1;
   int number = number_index(part, source.size);
   if (number < 0 && source.kind == SENSOR && source.size == 3) number = word_index("x y z", part);
   if (part[0] && number < 0) return 0;
@@ -409,7 +505,9 @@ static int object_part_find(Quantity *q, const mjModel *m, int kind, int id, con
 
 static int fail_part(const mjModel *m, const Kind *kind, int id, const char *part) {
   char name[NAME_SIZE], parts[256] = "";
-  quantity_typed_name(name, sizeof name, object_name(m, kind, id));
+  const char *named = object_name(m, kind, id);
+  if (named) quantity_typed_name(name, sizeof name, named);
+  else snprintf(name, sizeof name, "%d", id);
 
   if (kind->kind == SENSOR) {
     int size = m->sensor_dim[id];
@@ -419,7 +517,7 @@ static int fail_part(const mjModel *m, const Kind *kind, int id, const char *par
   for (int i = 0; i < COUNT(attributes); i++) {
     const Attribute *a = &attributes[i];
     size_t used = strlen(parts);
-    if (a->kinds & kind->kind) {
+    if (a->kinds & kind->kind && a->components[0]) {
       snprintf(parts + used, sizeof parts - used, "%s%s", used ? " " : "", a->components);
     }
   }
@@ -466,7 +564,9 @@ static int kinds_find(Quantity *q, const mjModel *m, const char *prefix, const c
   for (int i = 0; i < COUNT(kinds); i++) {
     const Kind *kind = &kinds[i];
     if (prefix && !is_name(kind->prefix, prefix, strcspn(prefix, ":"))) continue;
-    int id = object_find(m, kind, object, strcspn(object, "."));
+    size_t length = strcspn(object, ".");
+    int id = object_find(m, kind, object, length);
+    if (id < 0 && prefix) id = object_numbered(m, kind, object, length);
     if (id < 0) continue;
     if (!closest) closest = kind, closest_id = id;
 
@@ -501,6 +601,57 @@ int quantity_find(Quantity *q, const mjModel *m, const char *name) {
     if (is_name(arrays[i].name, name, length)) return array_find(q, m, i, part);
   }
   return kinds_find(q, m, NULL, object, part);
+}
+
+// ---------------------------------- places -------------------------------------------------------
+
+// what a source copies: where its first number lies in an array of mjData
+static int source_place(const QuantitySource *s, const mjModel *m, size_t *array, int *at) {
+#define PLACE(member, index) return *array = offsetof(mjData, member), *at = (index), 1
+  int id = s->id;
+  if (s->read == read_pos && s->kind == SITE) PLACE(site_xpos, 3 * id);
+  if (s->read == read_pos && s->kind == GEOM) PLACE(geom_xpos, 3 * id);
+  if (s->read == read_pos) PLACE(xpos, 3 * id);
+  if (s->read == read_mat && s->kind == SITE) PLACE(site_xmat, 9 * id);
+  if (s->read == read_mat && s->kind == GEOM) PLACE(geom_xmat, 9 * id);
+  if (s->read == read_mat) PLACE(xmat, 9 * id);
+  if (s->read == read_com) PLACE(subtree_com, 3 * id);
+  if (s->read == read_hinge_pos || s->read == read_joint_pos) PLACE(qpos, m->jnt_qposadr[id]);
+  if (s->read == read_hinge_vel || s->read == read_joint_vel) PLACE(qvel, m->jnt_dofadr[id]);
+  if (s->read == read_joint_quat) PLACE(qpos, m->jnt_qposadr[id] + (s->kind == FREE ? 3 : 0));
+  if (s->read == read_joint_angvel) PLACE(qvel, m->jnt_dofadr[id] + (s->kind == FREE ? 3 : 0));
+  if (s->read == read_sensor) PLACE(sensordata, m->sensor_adr[id]);
+  if (s->read == read_ctrl) PLACE(ctrl, id);
+  if (s->read == read_force) PLACE(actuator_force, id);
+  if (s->read == read_act && m->actuator_actadr[id] >= 0) PLACE(act, m->actuator_actadr[id]);
+  if (s->read == read_array && id == CTRL) PLACE(ctrl, 0);
+  if (s->read == read_array && id == QPOS) PLACE(qpos, 0);
+  if (s->read == read_array && id == QVEL) PLACE(qvel, 0);
+  if (s->read == read_array && id == ACT) PLACE(act, 0);
+  if (s->read == read_array && id == ACTUATOR_FORCE) PLACE(actuator_force, 0);
+#undef PLACE
+  return 0;
+}
+
+int quantity_place(const Quantity *q, const mjModel *m, size_t *array, int *at) {
+  if (!source_place(&q->source, m, array, at)) return 0;
+  *at += q->first;
+  return 1;
+}
+
+int quantity_is_point(const Quantity *q) {
+  QuantityRead *read = q->source.read;
+  return q->count == 3 && q->first == 0 &&
+         (read == read_pos || read == read_com || read == read_joint_pos);
+}
+
+int quantity_frame(const Quantity *q, const mjModel *m, size_t *pos, size_t *mat, int *at) {
+  Quantity frame = *q;
+  int at9;
+  if (q->source.read != read_pos || q->count != 3) return 0;
+  frame.source.read = read_mat;
+  *at = q->source.id;
+  return quantity_place(q, m, pos, &at9) && quantity_place(&frame, m, mat, &at9);
 }
 
 // ---------------------------------- listing ------------------------------------------------------

@@ -45,7 +45,19 @@ typedef struct {
 // is an error, with a message, if the object has no such part or if the name is ambiguous.
 int quantity_find(Quantity *quantity, const mjModel *model, const char *name);
 
-// the body of the robot: the first child of the world that can move
+// Where the quantity's numbers lie one after the other in an array of mjData: the offset of the array's
+// pointer in mjData and the index of the first number. Returns 0 if they have to be computed.
+int quantity_place(const Quantity *quantity, const mjModel *model, size_t *array, int *at);
+
+// whether it is the position of something, which moves with the origin of a frame
+int quantity_is_point(const Quantity *quantity);
+
+// If the quantity is a body, site or geom: the offsets in mjData of the arrays of positions and rotation
+// matrices, and its index in them. Returns 0 otherwise.
+int quantity_frame(const Quantity *quantity, const mjModel *model, size_t *pos, size_t *mat,
+                   int *at);
+
+// the body of the robot: the first child of the world that actuators move, or that can move at all
 int quantities_robot(const mjModel *model);
 
 // whether this word can be a prefix before a colon, such as "joint" in "joint:bthigh"

@@ -7,6 +7,7 @@
 
 #include <ctype.h>
 #include <math.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,6 +29,8 @@ typedef struct {
 struct Reward {
   Slot slots[MAX_SOURCES];
   int slot_count, value_count, needs;
+  int of_step;  // whether it may compare two states
+  double dt;    // … which are so many seconds apart
   int64_t faults;
   double *values;  // muParser's variables point here
   char *text;      // the expression for muParser
@@ -333,6 +336,44 @@ static int read_alias(Compiler *c, const char *place, const Alias *alias) {
   return BFM_OK;
 }
 
+// ---------------------------------- steps --------------------------------------------------------
+
+// marks of sources that reward_step_value reads: what a number of qpos, number id, has moved by; dt
+static void read_moved(const mjModel *m, const mjData *d, int kind, int id, double *out) {
+  (void)m, (void)d, (void)kind, (void)id, (void)out;
+}
+
+static void read_dt(const mjModel *m, const mjData *d, int kind, int id, double *out) {
+  (void)m, (void)d, (void)kind, (void)id, (void)out;
+}
+
+static int is_step_word(const Compiler *c, const char *word, const char *name) {
+  return c->reward->of_step && !strcmp(word, name);
+}
+
+// moved(rootx), after its name
+static int moved(Compiler *c, const char *place) {
+  const char *opened = c->at++;
+  char name[MAX_NAME];
+  Quantity q;
+  size_t array;
+  int at;
+  peek(c);
+  TRY(read_name(c, name));
+  alias_part(c, name);
+  int status = quantity_find(&q, c->model, name);
+  if (status == QUANTITY_UNKNOWN) return fail_unknown(c, opened + 1, name);
+  if (status) return fail_at(c, place);
+  if (q.count != 1 || !quantity_place(&q, c->model, &array, &at) ||
+      array != offsetof(mjData, qpos)) {
+    return FAIL_AT(c, place,
+                   "moved takes the position of a joint, such as a slide's name, not '%s'", name);
+  }
+  if (peek(c) != ')') return FAIL_AT(c, opened, "')' is missing for the '(' here");
+  c->at++;
+  return variable(c, place, &(QuantitySource){.read = read_moved, .id = at, .size = 1}, 0);
+}
+
 // ---------------------------------- calls --------------------------------------------------------
 
 typedef struct {
@@ -459,7 +500,11 @@ static int operand(Compiler *c) {
   if (is_name_start(next)) {
     char name[MAX_NAME];
     TRY(read_name(c, name));
+    if (peek(c) == '(' && is_step_word(c, "moved", name)) return moved(c, place);
     if (peek(c) == '(') return call(c, place, name);
+    if (is_step_word(c, "dt", name)) {
+      return variable(c, place, &(QuantitySource){.read = read_dt, .size = 1}, 0);
+    }
     for (const Constant *k = reward_constants; k->name; k++) {
       if (!strcmp(k->name, name)) return emit_word(c, name);
     }
@@ -598,7 +643,18 @@ static int reward_bind(Reward *r) {
   return BFM_OK;
 }
 
-int reward_new(Reward **reward, const mjModel *model, const Alias *aliases, const char *typed) {
+// What is to be compiled: the number `element` of an expression with vectors, or -1 where none are
+// allowed; *size becomes the vectors' size, 0 without them. dt > 0: the reward of a step
+typedef struct {
+  const mjModel *model;
+  const Alias *aliases;
+  const char *typed;
+  int element, size;
+  double dt;
+} Source;
+
+static int reward_compile(Reward **reward, Source *source) {
+  const char *typed = source->typed;
   *reward = NULL;
   error_place = (RewardPlace){.at = -1};
   if (strlen(typed) > REWARD_MAX_LENGTH) {
@@ -614,15 +670,42 @@ int reward_new(Reward **reward, const mjModel *model, const Alias *aliases, cons
   }
   out[0] = 0;
   r->text = out;
+  r->of_step = source->dt > 0;
+  r->dt = source->dt;
 
-  Compiler c = {.reward = r, .model = model, .aliases = aliases, .typed = typed, .at = typed,
-                .element = -1, .out = out};
+  Compiler c = {.reward = r,
+                .model = source->model,
+                .aliases = source->aliases,
+                .typed = typed,
+                .at = typed,
+                .element = source->element,
+                .out = out};
   int status = parser_new(&r->parser);
   if (!status) status = compile(&c);
   if (!status) status = reward_bind(r);
   if (status) reward_free(r);
   else *reward = r;
+  source->size = c.size;
   return status;
+}
+
+int reward_new(Reward **reward, const mjModel *model, const Alias *aliases, const char *typed) {
+  Source source = {.model = model, .aliases = aliases, .typed = typed, .element = -1};
+  return reward_compile(reward, &source);
+}
+
+int reward_new_step(Reward **reward, const mjModel *model, const Alias *aliases, double dt,
+                    const char *typed) {
+  Source source = {.model = model, .aliases = aliases, .typed = typed, .element = -1, .dt = dt};
+  return reward_compile(reward, &source);
+}
+
+int reward_new_number(Reward **reward, const mjModel *model, const Alias *aliases,
+                      const char *typed, int number, int *count) {
+  Source source = {.model = model, .aliases = aliases, .typed = typed, .element = number};
+  TRY(reward_compile(reward, &source));
+  *count = source.size ? source.size : 1;
+  return BFM_OK;
 }
 
 int reward_copy(Reward **copy, const Reward *reward) {
@@ -679,15 +762,32 @@ void reward_forward(const Reward *r, const mjModel *m, mjData *d) {
   if (needs & NEEDS_SENSOR_VEL) mj_sensorVel(m, d);
 }
 
-double reward_value(Reward *r, const mjModel *m, const mjData *d) {
-  for (int i = 0; i < r->slot_count; i++) {
-    const QuantitySource *s = &r->slots[i].source;
-    s->read(m, d, s->kind, s->id, r->values + r->slots[i].at);
-  }
+static double evaluate(Reward *r) {
   double value = mupEval(r->parser);
   if (isfinite(value)) return value;
   r->faults++;
   return 0;
 }
+
+double reward_value(Reward *r, const mjModel *m, const mjData *d) {
+  for (int i = 0; i < r->slot_count; i++) {
+    const QuantitySource *s = &r->slots[i].source;
+    s->read(m, d, s->kind, s->id, r->values + r->slots[i].at);
+  }
+  return evaluate(r);
+}
+
+double reward_step_value(Reward *r, const mjModel *m, const mjData *d, const double *qpos) {
+  for (int i = 0; i < r->slot_count; i++) {
+    const QuantitySource *s = &r->slots[i].source;
+    double *value = r->values + r->slots[i].at;
+    if (s->read == read_moved) *value = d->qpos[s->id] - qpos[s->id];
+    else if (s->read == read_dt) *value = r->dt;
+    else s->read(m, d, s->kind, s->id, value);
+  }
+  return evaluate(r);
+}
+
+int reward_needs(const Reward *r) { return r->needs; }
 
 int64_t reward_faults(const Reward *r) { return r->faults; }

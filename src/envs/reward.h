@@ -34,6 +34,16 @@ enum {
 // Compiles an expression; aliases may be NULL. An error states its place and suggests a near name.
 int reward_new(Reward **reward, const mjModel *model, const Alias *aliases, const char *expression);
 
+// Compiles the reward of a step of dt seconds, which may also say dt, and moved(rootx): what a number of
+// qpos has changed by. Only reward_step_value evaluates it.
+int reward_new_step(Reward **reward, const mjModel *model, const Alias *aliases, double dt,
+                    const char *expression);
+
+// Compiles number `number` of an expression whose vectors are taken number by number: "2 * qvel" is as
+// many expressions as qvel has numbers, which is *count; 1 for an expression without vectors.
+int reward_new_number(Reward **reward, const mjModel *model, const Alias *aliases,
+                      const char *expression, int number, int *count);
+
 // Where the calling thread's last reward_new failed: `length` characters of the expression from `at` on,
 // and the name that was probably meant, or an empty text. at is -1 if the error has no place.
 typedef struct {
@@ -54,6 +64,13 @@ int reward_stage(const Reward *reward);
 // finite: if the expression is not (0/0, log(-1)), it is 0 and reward_faults counts it.
 double reward_value(Reward *reward, const mjModel *model, const mjData *data);
 int64_t reward_faults(const Reward *reward);
+
+// the same, of the step that led from the positions qpos to data
+double reward_step_value(Reward *reward, const mjModel *model, const mjData *data,
+                         const double *qpos);
+
+// the stages that the expression reads, NEEDS_… of quantities.h
+int reward_needs(const Reward *reward);
 
 // Computes in data only what the expression needs of the state (qpos, qvel, act) in it. For
 // REWARD_FORCE this is mj_forward, with actuation according to model->opt.

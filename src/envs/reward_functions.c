@@ -146,11 +146,12 @@ static double f_dist(const double *a, int n) {
   return sqrt(sum);
 }
 
-static double f_dot(const double *a, int n) {
-  double sum = 0;
-  for (int i = 0; i < n / 2; i++) sum += a[i] * a[n / 2 + i];
-  return sum;
-}
+static double f_dot(const double *a, int n) { return mju_dot(a, a + n / 2, n / 2); }
+
+// muParser's own is not the C library's
+static double f_asinh(const double *a, int n) { return (void)n, asinh(a[0]); }
+
+static double f_fma(const double *a, int n) { return (void)n, fma(a[0], a[1], a[2]); }
 
 #define TOLERANCE_ROW(name, sigmoid, zero, help) \
   {name, 1, 5, TOLERANCE_CALL | (zero), tolerance_##sigmoid, help}
@@ -192,6 +193,8 @@ const Function reward_functions[] = {
     {"acos", 1, 1, 0, NULL, "arc cosine"},
     {"atan", 1, 1, 0, NULL, "arc tangent"},
     {"atan2", 2, 2, 0, NULL, "(y, x): angle of the vector (x, y)"},
+    {"asinh", 1, 1, 0, f_asinh, "inverse hyperbolic sine: a logarithmic scale with a sign"},
+    {"fma", 3, 3, 0, f_fma, "(x, y, z): x * y + z, rounded once"},
     {"sinh", 1, 1, 0, NULL, "hyperbolic sine"},
     {"cosh", 1, 1, 0, NULL, "hyperbolic cosine"},
     {"tanh", 1, 1, 0, NULL, "hyperbolic tangent"},

@@ -11,19 +11,24 @@ typedef enum {
   TASK_PROMPT,  // an example of what users may type: the paper's prompts
 } TaskKind;
 
-typedef struct {
-  const char *domain, *name;
+struct Task {
+  const char *name;
   TaskKind kind;
-  // NULL: only steps have this reward. If the domain has a step_reward, that is the reward of its
-  // known tasks, and the expression is only for prompts.
-  const char *expression;
+  const char *expression;  // the reward of a state; NULL: only steps have this reward
   const char *help;
-} Task;
+  // The reward of a step, as for reward_new_step. If the domain has a step_reward, that is the reward
+  // of its known tasks, and the expression is only for prompts.
+  const char *step;
+};
 
 // the domain's task of this name, or NULL
 const Task *task_find(const char *domain, const char *name);
 // the domain's task number i, NULL after the last
 const Task *task_at(const char *domain, int i);
+// whether the reward of a task depends on more than the state
+int task_needs_step(const Domain *domain, const Task *task);
+// … and whether that is so for one of the domain's tasks
+int domain_rewards_steps(const Domain *domain);
 // Improves the error for a text that is neither a task nor a valid expression: if it contains the
 // name of a task, or is a single word that resembles one, the error says so. Returns the status.
 int task_suggest(const World *world, const char *text, int status);

@@ -7,6 +7,7 @@
 
 #include "agent/agent.h"
 #include "data/hdf5.h"
+#include "envs/tasks.h"
 #include "train/training.h"
 
 uint32_t training_checksum(const Dataset *data) {
@@ -36,7 +37,7 @@ static int read_collector(hid_t file, void *context) {
 static void find_collector(Training *t, const char *path) {
   const Domain *domain;
   hdf5_use(path, read_collector, t);
-  if (!*t->collector && !domain_find(&domain, t->env) && domain->step_reward) {
+  if (!*t->collector && !domain_find(&domain, t->env) && domain_rewards_steps(domain)) {
     strcpy(t->collector, "d4rl");
   }
 }

@@ -112,7 +112,7 @@ int training_rewards(const Training *t, const char *text, float *rewards, int *s
   if (!*t->env) return bfm_fail(BFM_BAD_ARGUMENT, "the data does not say its domain: give --env");
   TRY(domain_find(&domain, t->env));
   const Task *task = task_find(t->env, text);
-  *stored = task && (!task->expression || (domain->step_reward && task->kind == TASK_KNOWN));
+  *stored = task && task_needs_step(domain, task);
   if (*stored) return stored_rewards(t, text, rewards);
   return computed_rewards(t, domain, text, task ? task->expression : text, rewards);
 }

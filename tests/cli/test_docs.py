@@ -97,7 +97,7 @@ def test_the_list_of_files_names_every_source_file():
 
 @pytest.mark.parametrize("page", ["code.md", "files.md", "transition.md", "questions.md"])
 def test_the_pages_about_the_code_name_the_source(page):
-  source = "".join(path.read_text() for path in SOURCES)
+  source = "".join(path.read_text() for path in [*SOURCES, *ROOT.glob("robots/*.yaml")])
   stems = {path.stem for path in SOURCES}
   for word in set(re.findall(r"`([^`\n]+)`", (ROOT / "docs" / page).read_text())):
     if re.fullmatch(r"[A-Za-z]+_\w+", word):

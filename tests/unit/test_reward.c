@@ -105,7 +105,29 @@ static void test_frames(void **state) {
     expect_parts(rows[i].typed, "x y z", pos + 3 * id);
     expect_parts(rows[i].typed, "xx xy xz yx yy yz zx zy zz", mat + 9 * id);
     expect_parts(rows[i].typed, "wx wy wz vx vy vz", velocity);
+
+    mjtNum local[3];
+    mju_mulMatTVec3(local, mat + 9 * id, velocity);
+    expect_parts(rows[i].typed, "lwx lwy lwz", local);
+    mju_mulMatTVec3(local, mat + 9 * id, velocity + 3);
+    expect_parts(rows[i].typed, "lvx lvy lvz", local);
+    char typed[128];
+    for (int axis = 0; axis < 3; axis++) {
+      snprintf(typed, sizeof typed, "dot(%s.%caxis, 1, 10, 100)", rows[i].typed, "xyz"[axis]);
+      expect(typed,
+             mat[9 * id + axis] + 10 * mat[9 * id + 3 + axis] + 100 * mat[9 * id + 6 + axis]);
+    }
   }
+}
+
+// objects without a name have numbers
+static void test_numbers_of_objects(void **state) {
+  (void)state;
+  expect("body:2.z", value_of("torso.z"));
+  expect_parts("joint:0", "qw qx qy qz", data->qpos + 3);
+  expect("joint:1 + joint:3.v", data->qpos[7] + data->qvel[10]);
+  expect("sensor:2", value_of("stroke"));
+  expect("actuator:1.act", data->act[0]);
 }
 
 static void test_subtrees(void **state) {
@@ -435,6 +457,9 @@ static void test_errors_state_their_place(void **state) {
       {"1 + spead", 5, "did you mean 'speed'?"},
       {"1 + body:torsi.z", 5, "did you mean 'torso.z'?"},
       {"joint:torso", 1, "no joint called 'torso'"},
+      {"body:77.z", 1, "nothing called 'body:77.z'"},
+      {"joint:4", 1, "nothing called 'joint:4'"},
+      {"joint:0.q", 1, "the joint 'root' has no 'q'"},
       {"torso.q", 1, "the body 'torso' has no 'q' (it has x y z"},
       {"heading.x", 1, "it has .0 to .3"},
       {"stroke.1", 1, "only its bare name"},
@@ -845,6 +870,7 @@ static void test_listing(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_frames),
+      cmocka_unit_test(test_numbers_of_objects),
       cmocka_unit_test(test_subtrees),
       cmocka_unit_test(test_joints),
       cmocka_unit_test(test_sensors_and_actuators),

@@ -245,9 +245,13 @@ static void test_bad_values_are_refused(void **state) {
 static void test_parts_make_up_the_observation(void **state) {
   (void)state;
   for (int i = 0; domain_at(i); i++) {
+    const World *world;
+    ObsPart part;
     int count = 0;
-    for (const ObsPart *part = domain_at(i)->observed; part->name; part++) count += part->count;
+    if (world_acquire(&world, domain_at(i))) fail_msg("%s", bfm_error());
+    for (int k = 0; (part = world_part(world, k)).name; k++) count += part.count;
     if (count != domain_at(i)->obs_dim) fail_msg("%s: %d", domain_at(i)->name, count);
+    world_release(world);
   }
 }
 

@@ -1,0 +1,761 @@
+// Reads a robot's description, a text in YAML. libyaml divides it into events; they become a tree of
+// texts, lists and mappings, which the tables of keys below turn into a Robot. Every scalar is a text:
+// "on", "1e3" and "0x10" mean what they say. Anchors, tags and repeated keys are refused.
+
+#include <ctype.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <yaml.h>
+
+#include "core/number.h"
+#include "core/suggest.h"
+#include "envs/reward_functions.h"
+#include "envs/robot.h"
+#include "envs/tasklist.h"
+
+#define COUNT(table) ((int)(sizeof(table) / sizeof *(table)))
+#define NAME_LENGTH 63
+
+typedef enum { TEXT = 1, LIST = 2, MAPPING = 4 } NodeKind;
+
+typedef struct Node Node;
+struct Node {
+  NodeKind kind;
+  RobotText text;  // of lists and mappings only the place
+  RobotText key;   // in a mapping
+  Node *children, *next;
+  int count;
+};
+
+// ---------------------------------- the tree -----------------------------------------------------
+
+typedef struct {
+  Robot *robot;
+  yaml_parser_t parser;
+} Reader;
+
+static RobotText place_of(yaml_mark_t mark) {
+  return (RobotText){NULL, (int)mark.line + 1, (int)mark.column + 1};
+}
+
+static int next_event(Reader *r, yaml_event_t *event) {
+  if (yaml_parser_parse(&r->parser, event)) return BFM_OK;
+  const yaml_parser_t *p = &r->parser;
+  if (p->error == YAML_MEMORY_ERROR) {
+    return bfm_fail(BFM_NO_MEMORY, "out of memory for %s", r->robot->file);
+  }
+  const char *context = p->context ? p->context : "", *problem = p->problem ? p->problem : "";
+  if (p->error == YAML_READER_ERROR) {
+    return bfm_fail(BFM_BAD_FILE, "%s: this is not YAML: %s at byte %zu", r->robot->file, problem,
+                    p->problem_offset);
+  }
+  return robot_fail(r->robot, place_of(p->problem_mark), "this is not YAML: %s%s%s", problem,
+                    *context ? " " : "", context);
+}
+
+static const char *const kind_names[] =
+    {[TEXT] = "a text", [LIST] = "a list", [MAPPING] = "a mapping"};
+
+static int refuse_anchor(const Reader *r, RobotText place, const yaml_char_t *anchor,
+                         const yaml_char_t *tag) {
+  if (anchor) {
+    return robot_fail(r->robot, place, "anchors such as &%s are not allowed: repeat the value",
+                      (const char *)anchor);
+  }
+  if (tag) {
+    return robot_fail(r->robot, place, "tags such as %s are not allowed: every value is a text",
+                      (const char *)tag);
+  }
+  return BFM_OK;
+}
+
+static int read_scalar(Reader *r, const yaml_event_t *event, Node *node) {
+  const char *value = (const char *)event->data.scalar.value;
+  size_t length = event->data.scalar.length;
+  TRY(refuse_anchor(r, node->text, event->data.scalar.anchor, event->data.scalar.tag));
+  if (length > REWARD_MAX_LENGTH) {
+    return robot_fail(r->robot, node->text, "a text has %zu characters, but at most %d are allowed",
+                      length, REWARD_MAX_LENGTH);
+  }
+  for (size_t i = 0; i < length; i++) {
+    if (!iscntrl((unsigned char)value[i]) || value[i] == '\n' || value[i] == '\t') continue;
+    return robot_fail(r->robot, node->text, "a text has the control character 0x%02x",
+                      (unsigned char)value[i]);
+  }
+  // a quotation mark comes before the text
+  int style = event->data.scalar.style;
+  if (style == YAML_SINGLE_QUOTED_SCALAR_STYLE || style == YAML_DOUBLE_QUOTED_SCALAR_STYLE) {
+    node->text.column++;
+  }
+  node->kind = TEXT;
+  node->text.text = robot_text(r->robot, value, length);
+  return node->text.text ? BFM_OK : BFM_NO_MEMORY;
+}
+
+static int read_node(Reader *r, const yaml_event_t *event, int depth, Node *node);
+
+static int read_key(Reader *r, const yaml_event_t *event, const Node *mapping, RobotText *key) {
+  Node node = {.text = place_of(event->start_mark)};
+  if (event->type != YAML_SCALAR_EVENT) {
+    return robot_fail(r->robot, node.text, "a key must be a text");
+  }
+  TRY(read_scalar(r, event, &node));
+  for (const Node *child = mapping->children; child; child = child->next) {
+    if (strcmp(child->key.text, node.text.text)) continue;
+    return robot_fail(r->robot, node.text, "the key '%s' is here twice, first in line %d",
+                      node.text.text, child->key.line);
+  }
+  *key = node.text;
+  return BFM_OK;
+}
+
+// reads what follows the event, of which it takes the ownership
+static int read_child(Reader *r, yaml_event_t *event, int depth, Node *node, Node ***last) {
+  Node *child = robot_take(r->robot, sizeof *child);
+  int status = child ? BFM_OK : BFM_NO_MEMORY;
+  if (!status && node->kind == MAPPING) {
+    status = read_key(r, event, node, &child->key);
+    yaml_event_delete(event);
+    if (!status) status = next_event(r, event);
+    if (status) return status;
+  }
+  if (!status) status = read_node(r, event, depth, child);
+  yaml_event_delete(event);
+  if (status) return status;
+  **last = child;
+  *last = &child->next;
+  if (++node->count <= ROBOT_ITEMS) return BFM_OK;
+  return robot_fail(r->robot, child->text, "%s has more than %d entries", kind_names[node->kind],
+                    ROBOT_ITEMS);
+}
+
+static int read_children(Reader *r, int depth, Node *node) {
+  yaml_event_type_t end = node->kind == LIST ? YAML_SEQUENCE_END_EVENT : YAML_MAPPING_END_EVENT;
+  Node **last = &node->children;
+  if (depth == ROBOT_DEPTH) return robot_fail(r->robot, node->text, "this is nested too deeply");
+  for (;;) {
+    yaml_event_t event;
+    TRY(next_event(r, &event));
+    if (event.type == end) {
+      yaml_event_delete(&event);
+      return BFM_OK;
+    }
+    TRY(read_child(r, &event, depth + 1, node, &last));
+  }
+}
+
+static int read_node(Reader *r, const yaml_event_t *event, int depth, Node *node) {
+  node->text = place_of(event->start_mark);
+  switch (event->type) {
+    case YAML_SCALAR_EVENT: return read_scalar(r, event, node);
+    case YAML_SEQUENCE_START_EVENT:
+      node->kind = LIST;
+      TRY(refuse_anchor(r, node->text, event->data.sequence_start.anchor,
+                        event->data.sequence_start.tag));
+      return read_children(r, depth, node);
+    case YAML_MAPPING_START_EVENT:
+      node->kind = MAPPING;
+      TRY(refuse_anchor(r, node->text, event->data.mapping_start.anchor,
+                        event->data.mapping_start.tag));
+      return read_children(r, depth, node);
+    case YAML_ALIAS_EVENT:
+      return robot_fail(r->robot, node->text, "references such as *%s are not allowed",
+                        (const char *)event->data.alias.anchor);
+    default: return robot_fail(r->robot, node->text, "a value is missing");
+  }
+}
+
+// the events of a whole file: a stream with one document with one node
+static int read_file(Reader *r, Node *root) {
+  static const yaml_event_type_t before[] = {YAML_STREAM_START_EVENT, YAML_DOCUMENT_START_EVENT};
+  for (int i = 0; i < 2; i++) {
+    yaml_event_t event;
+    TRY(next_event(r, &event));
+    yaml_event_type_t type = event.type;
+    yaml_event_delete(&event);
+    if (type != before[i]) return bfm_fail(BFM_BAD_FILE, "%s is empty", r->robot->file);
+  }
+  yaml_event_t event;
+  TRY(next_event(r, &event));
+  int status = read_node(r, &event, 0, root);
+  yaml_event_delete(&event);
+  for (int i = 0; i < 2 && !status; i++) {
+    TRY(next_event(r, &event));
+    if (i && event.type != YAML_STREAM_END_EVENT) {
+      status = robot_fail(r->robot, place_of(event.start_mark), "a second document begins here");
+    }
+    yaml_event_delete(&event);
+  }
+  return status;
+}
+
+// ---------------------------------- values -------------------------------------------------------
+
+typedef int ReadValue(Robot *robot, const Node *node, void *out);
+
+// a key of a mapping, what its value may be, who reads it, and where it goes
+typedef struct {
+  const char *name;
+  int kinds;
+  ReadValue *read;
+  size_t place;
+} Key;
+
+static int check_kind(const Robot *robot, const Node *node, const char *what, int kinds) {
+  if (node->kind & kinds) return BFM_OK;
+  char wanted[64] = "";
+  for (int kind = TEXT; kind <= MAPPING; kind *= 2) {
+    size_t used = strlen(wanted);
+    if (kinds & kind) {
+      snprintf(wanted + used, sizeof wanted - used, "%s%s", used ? " or " : "", kind_names[kind]);
+    }
+  }
+  return robot_fail(robot, node->text, "%s must be %s, not %s", what, wanted,
+                    kind_names[node->kind]);
+}
+
+static int read_mapping(Robot *robot, const Node *node, const Key *keys, void *out) {
+  for (const Node *child = node->children; child; child = child->next) {
+    Suggestion nearest = {.word = child->key.text};
+    const Key *key = keys;
+    for (; key->name && strcmp(key->name, child->key.text); key++) {
+      suggest_try(&nearest, key->name);
+    }
+    if (!key->name) {
+      return robot_fail(robot, child->key, "unknown key '%s'%s", child->key.text,
+                        suggest_say(&nearest, ""));
+    }
+    TRY(check_kind(robot, child, key->name, key->kinds));
+    TRY(key->read(robot, child, (char *)out + key->place));
+  }
+  return BFM_OK;
+}
+
+static int read_text(Robot *robot, const Node *node, void *out) {
+  if (!*node->text.text) return robot_fail(robot, node->text, "a value is missing");
+  *(RobotText *)out = node->text;
+  return BFM_OK;
+}
+
+static int read_list(Robot *robot, const Node *node, void *out) {
+  RobotList *list = out;
+  int single = node->kind == TEXT;
+  list->count = single ? 1 : node->count;
+  list->of = robot_take(robot, (size_t)(list->count + 1) * sizeof *list->of);
+  if (!list->of) return BFM_NO_MEMORY;
+  if (single) return read_text(robot, node, list->of);
+  RobotText *text = list->of;
+  for (const Node *child = node->children; child; child = child->next) {
+    TRY(check_kind(robot, child, "an entry of this list", TEXT));
+    TRY(read_text(robot, child, text++));
+  }
+  return BFM_OK;
+}
+
+static int read_number(const Robot *robot, RobotText text, double *value) {
+  char *end;
+  *value = number_read(text.text, &end);
+  if (end > text.text && !*end && isfinite(*value) && !isalpha((unsigned char)*text.text)) {
+    return BFM_OK;
+  }
+  return robot_fail(robot, text, "'%s' is not a number", text.text);
+}
+
+// a whole number of at least 1
+static int read_whole(const Robot *robot, RobotText text, int most, int *value) {
+  double number;
+  TRY(read_number(robot, text, &number));
+  if (number < 1 || number > most || number != floor(number)) {
+    return robot_fail(robot, text, "'%s' is not a whole number from 1 to %d", text.text, most);
+  }
+  *value = (int)number;
+  return BFM_OK;
+}
+
+static int read_substeps(Robot *robot, const Node *node, void *out) {
+  return read_whole(robot, node->text, 10000, out);
+}
+
+static int read_episode(Robot *robot, const Node *node, void *out) {
+  return read_whole(robot, node->text, 1000000, out);
+}
+
+static int read_size(Robot *robot, const Node *node, void *out) {
+  return read_whole(robot, node->text, OBS_MAX, out);
+}
+
+// the index of a word in a list that ends with NULL
+static int read_word(const Robot *robot, RobotText text, const char *const *words, int *index) {
+  char all[256] = "";
+  Suggestion nearest = {.word = text.text};
+  for (*index = 0; words[*index]; ++*index) {
+    size_t used = strlen(all);
+    if (!strcmp(words[*index], text.text)) return BFM_OK;
+    suggest_try(&nearest, words[*index]);
+    snprintf(all + used, sizeof all - used, "%s%s", used ? ", " : "", words[*index]);
+  }
+  return robot_fail(robot, text, "'%s' is none of %s%s", text.text, all, suggest_say(&nearest, ""));
+}
+
+static int read_actions(Robot *robot, const Node *node, void *out) {
+  static const char *const words[] = {"range", "raw", NULL};
+  int index;
+  TRY(read_word(robot, node->text, words, &index));
+  *(RobotActions *)out = index ? ACTIONS_RAW : ACTIONS_RANGE;
+  return BFM_OK;
+}
+
+static int read_base(Robot *robot, const Node *node, void *out) {
+  static const char *const words[] = {"free", "fixed", NULL};
+  int index;
+  TRY(read_word(robot, node->text, words, &index));
+  *(BundleBase *)out = index ? BASE_FIXED : BASE_FREE;
+  return BFM_OK;
+}
+
+// a name that people type: letters, digits, and the characters in `more`
+static int check_name(const Robot *robot, RobotText name, const char *what, const char *more) {
+  const char *text = name.text;
+  int good = isalpha((unsigned char)*text) || *text == '_';
+  for (const char *c = text; *c; c++) good &= isalnum((unsigned char)*c) || strchr(more, *c);
+  if (good && strlen(text) <= NAME_LENGTH) return BFM_OK;
+  return robot_fail(
+      robot, name,
+      "the name of %s is '%.70s', but it must begin with a letter and have at most %d "
+      "letters, digits and %s",
+      what, text, NAME_LENGTH, more);
+}
+
+// a comma inside [ ] divides a list, and with it an expression that is not in quotes
+static int check_parentheses(const Robot *robot, const RobotList *list) {
+  for (int i = 0; i < list->count; i++) {
+    int depth = 0;
+    for (const char *c = list->of[i].text; *c; c++) depth += (*c == '(') - (*c == ')');
+    if (depth <= 0 || i + 1 == list->count) continue;
+    return robot_fail(robot, list->of[i],
+                      "')' is missing in '%s': inside [ ], put an expression with commas in quotes",
+                      list->of[i].text);
+  }
+  return BFM_OK;
+}
+
+// ---------------------------------- observed -----------------------------------------------------
+
+static int add_part(Robot *robot, RobotText name, const Node *node) {
+  RobotPart *part = robot->observed + robot->observed_count++;
+  TRY(check_name(robot, name, "a part of the observation", "_-/"));
+  TRY(check_kind(robot, node, "a part of the observation", TEXT | LIST));
+  TRY(read_list(robot, node, &part->items));
+  TRY(check_parentheses(robot, &part->items));
+  part->name = name;
+  return BFM_OK;
+}
+
+static int read_observed(Robot *robot, const Node *node, void *out) {
+  (void)out;
+  if (!node->count) return robot_fail(robot, node->text, "nothing is observed");
+  robot->observed = robot_take(robot, (size_t)(node->count + 1) * sizeof *robot->observed);
+  if (!robot->observed) return BFM_NO_MEMORY;
+  if (node->kind == LIST) {
+    RobotText name = node->text;
+    name.text = "observation";
+    return add_part(robot, name, node);
+  }
+  for (const Node *child = node->children; child; child = child->next) {
+    TRY(add_part(robot, child->key, child));
+  }
+  return BFM_OK;
+}
+
+// ---------------------------------- resets -------------------------------------------------------
+
+static int read_joints(Robot *robot, const Node *node, void *out) {
+  static const char *const words[] = {"random", "limited", NULL};
+  RobotReset *reset = out;
+  TRY(read_word(robot, node->text, words, &reset->limited));
+  return BFM_OK;
+}
+
+static int read_keyframe(Robot *robot, const Node *node, void *out) {
+  return read_text(robot, node, &((RobotReset *)out)->text);
+}
+
+static int read_states(Robot *robot, const Node *node, void *out) {
+  const char *text = node->text.text;
+  size_t length = strlen(text);
+  TRY(read_text(robot, node, &((RobotReset *)out)->text));
+  if (length > 4 && !strcmp(text + length - 4, ".npz")) return BFM_OK;
+  return robot_fail(robot, node->text, "states come from an .npz file with qpos, not from '%s'",
+                    text);
+}
+
+// uniform 0.1, normal 0.1
+static int read_one_noise(Robot *robot, const Node *node, void *out) {
+  RobotNoise *noise = out;
+  const char *space = strchr(node->text.text, ' ');
+  RobotText kind = node->text, size = node->text;
+  static const char *const words[] = {"uniform", "normal", NULL};
+  if (!space) {
+    return robot_fail(robot, node->text,
+                      "'%s' is no noise: write \"uniform 0.1\" for ±0.1, or \"normal 0.1\"",
+                      node->text.text);
+  }
+  kind.text = robot_text(robot, kind.text, (size_t)(space - kind.text));
+  if (!kind.text) return BFM_NO_MEMORY;
+  size.column += (int)(space + 1 - size.text);
+  size.text = space + 1;
+  TRY(read_word(robot, kind, words, &noise->normal));
+  TRY(read_number(robot, size, &noise->size));
+  if (noise->size > 0) return BFM_OK;
+  return robot_fail(robot, size, "the noise is %s, but must be above 0", size.text);
+}
+
+static int read_noise(Robot *robot, const Node *node, void *out) {
+  static const Key keys[] = {{"qpos", TEXT, read_one_noise, offsetof(RobotReset, qpos)},
+                             {"qvel", TEXT, read_one_noise, offsetof(RobotReset, qvel)},
+                             {.name = NULL}};
+  return read_mapping(robot, node, keys, out);
+}
+
+static int read_orientation(Robot *robot, const Node *node, void *out) {
+  static const char *const words[] = {"random", NULL};
+  int index;
+  (void)out;
+  return read_word(robot, node->text, words, &index);
+}
+
+static int read_height(Robot *robot, const Node *node, void *out) {
+  return read_number(robot, node->text, out);
+}
+
+static int read_raise(Robot *robot, const Node *node, void *out) {
+  static const Key keys[] = {{"from", TEXT, read_height, offsetof(RobotReset, from)},
+                             {"by", TEXT, read_height, offsetof(RobotReset, by)},
+                             {.name = NULL}};
+  RobotReset *reset = out;
+  if (node->kind == TEXT) TRY(read_number(robot, node->text, &reset->by));
+  else TRY(read_mapping(robot, node, keys, reset));
+  if (reset->by > 0) return BFM_OK;
+  return robot_fail(robot, node->text, "a robot is raised in steps, which must be above 0");
+}
+
+static int read_redraw(Robot *robot, const Node *node, void *out) {
+  static const char *const words[] = {"anything", "floor", NULL};
+  return read_word(robot, node->text, words, &((RobotReset *)out)->limited);
+}
+
+static int read_settle(Robot *robot, const Node *node, void *out) {
+  return read_whole(robot, node->text, 100000, &((RobotReset *)out)->steps);
+}
+
+// in the order of ResetKind
+static const Key reset_keys[] = {
+    {"keyframe", TEXT, read_keyframe, 0},
+    {"joints", TEXT, read_joints, 0},
+    {"noise", MAPPING, read_noise, 0},
+    {"orientation", TEXT, read_orientation, 0},
+    {"raise", TEXT | MAPPING, read_raise, 0},
+    {"redraw", TEXT, read_redraw, 0},
+    {"settle", TEXT, read_settle, 0},
+    {"states", TEXT, read_states, 0},
+    {.name = NULL},
+};
+
+static int read_reset(Robot *robot, const Node *node, RobotReset *reset) {
+  TRY(check_kind(robot, node, "a step of the reset", TEXT | MAPPING));
+  *reset = (RobotReset){.text = node->text, .from = NAN};
+  if (node->kind == TEXT && !strcmp(node->text.text, "redraw")) {
+    reset->kind = RESET_REDRAW;
+    return BFM_OK;
+  }
+  if (node->kind == TEXT || node->count != 1) {
+    return robot_fail(robot, node->text,
+                      "a step of the reset is \"redraw\", or one key with its value, such as "
+                      "\"joints: random\"");
+  }
+  const Node *child = node->children;
+  TRY(read_mapping(robot, node, reset_keys, reset));
+  while (strcmp(reset_keys[reset->kind].name, child->key.text)) reset->kind++;
+  if (child->kind == TEXT) reset->text = child->text;
+  return BFM_OK;
+}
+
+static int read_resets(Robot *robot, const Node *node, void *out) {
+  int redraws = 0, files = 0;
+  (void)out;
+  robot->has_resets = 1;
+  robot->resets = robot_take(robot, (size_t)(node->count + 1) * sizeof *robot->resets);
+  if (!robot->resets) return BFM_NO_MEMORY;
+  for (const Node *child = node->children; child; child = child->next) {
+    RobotReset *reset = robot->resets + robot->reset_count++;
+    TRY(read_reset(robot, child, reset));
+    if (reset->kind == RESET_REDRAW && redraws++) {
+      return robot_fail(robot, child->text, "a reset has at most one redraw");
+    }
+    if (reset->kind == RESET_STATES && files++) {
+      return robot_fail(robot, child->text, "a reset has at most one file of states");
+    }
+  }
+  return BFM_OK;
+}
+
+// ---------------------------------- aliases ------------------------------------------------------
+
+static int is_word_of_language(const char *name) {
+  for (const Function *f = reward_functions; f->name; f++) {
+    if (!strcmp(f->name, name)) return 1;
+  }
+  for (const Constant *c = reward_constants; c->name; c++) {
+    if (!strcmp(c->name, name)) return 1;
+  }
+  return 0;
+}
+
+typedef struct {
+  RobotText is, help;
+} AliasTexts;
+
+static int read_alias(Robot *robot, const Node *node) {
+  static const Key keys[] = {{"is", TEXT, read_text, offsetof(AliasTexts, is)},
+                             {"help", TEXT, read_text, offsetof(AliasTexts, help)},
+                             {.name = NULL}};
+  AliasTexts texts = {.is = node->text};
+  TRY(check_name(robot, node->key, "an alias", "_"));
+  if (is_word_of_language(node->key.text)) {
+    return robot_fail(robot, node->key, "'%s' is a word of the reward language already",
+                      node->key.text);
+  }
+  TRY(check_kind(robot, node, "an alias", TEXT | MAPPING));
+  if (node->kind == MAPPING) TRY(read_mapping(robot, node, keys, &texts));
+  if (!texts.is.text || !*texts.is.text) {
+    return robot_fail(robot, node->text, "the alias '%s' lacks its expression: \"is: …\"",
+                      node->key.text);
+  }
+  robot->alias_places[robot->alias_count] = texts.is;
+  robot->aliases[robot->alias_count++] =
+      (Alias){node->key.text, texts.is.text, texts.help.text ? texts.help.text : ""};
+  return BFM_OK;
+}
+
+// the index of the alias that a text begins with, or -1
+static int alias_at(const Robot *robot, const char *text, size_t length) {
+  for (int i = 0; i < robot->alias_count; i++) {
+    if (strlen(robot->aliases[i].name) == length &&
+        !strncmp(robot->aliases[i].name, text, length)) {
+      return i;
+    }
+  }
+  return -1;
+}
+
+// whether alias number `index` needs itself; states: 1 while it is looked at, 2 afterwards
+static int is_cyclic(const Robot *robot, int index, char *states) {
+  if (states[index]) return states[index] == 1;
+  states[index] = 1;
+  for (const char *c = robot->aliases[index].expression; *c;) {
+    size_t length = 0, whole;
+    while (isalnum((unsigned char)c[length]) || c[length] == '_') length++;
+    whole = length;
+    // what follows a dot or a prefix such as "joint:" is no alias
+    while (c[whole] == '.' || (whole && c[whole] == ':' && isalpha((unsigned char)c[whole + 1])) ||
+           isalnum((unsigned char)c[whole]) || c[whole] == '_') {
+      whole++;
+    }
+    int other = length && c[length] != ':' ? alias_at(robot, c, length) : -1;
+    if (other >= 0 && is_cyclic(robot, other, states)) return 1;
+    c += whole ? whole : 1;
+  }
+  states[index] = 2;
+  return 0;
+}
+
+static int read_aliases(Robot *robot, const Node *node, void *out) {
+  (void)out;
+  size_t rows = (size_t)node->count + 1;
+  robot->aliases = robot_take(robot, rows * sizeof *robot->aliases);
+  robot->alias_places = robot_take(robot, rows * sizeof *robot->alias_places);
+  char *states = robot_take(robot, rows);
+  if (!robot->aliases || !robot->alias_places || !states) return BFM_NO_MEMORY;
+  for (const Node *child = node->children; child; child = child->next) {
+    TRY(read_alias(robot, child));
+  }
+  for (int i = 0; i < robot->alias_count; i++) {
+    if (!is_cyclic(robot, i, states)) continue;
+    return robot_fail(robot, robot->alias_places[i], "the alias '%s' refers to itself",
+                      robot->aliases[i].name);
+  }
+  return BFM_OK;
+}
+
+// ---------------------------------- tasks --------------------------------------------------------
+
+typedef struct {
+  RobotText reward, step, help;
+  int kind;
+} TaskTexts;
+
+static int read_kind(Robot *robot, const Node *node, void *out) {
+  static const char *const words[] = {"known", "new", "prompt", NULL};
+  return read_word(robot, node->text, words, out);
+}
+
+static int read_task(Robot *robot, const Node *node) {
+  static const char *const groups[] = {"all", "in", "new"};
+  static const Key keys[] = {{"reward", TEXT, read_text, offsetof(TaskTexts, reward)},
+                             {"step", TEXT, read_text, offsetof(TaskTexts, step)},
+                             {"help", TEXT, read_text, offsetof(TaskTexts, help)},
+                             {"kind", TEXT, read_kind, offsetof(TaskTexts, kind)},
+                             {.name = NULL}};
+  TaskTexts texts = {.kind = TASK_KNOWN};
+  TRY(check_name(robot, node->key, "a task", "_-"));
+  for (int i = 0; i < COUNT(groups); i++) {
+    if (strcasecmp(groups[i], node->key.text)) continue;
+    return robot_fail(robot, node->key, "'%s' is the name of a group of tasks", node->key.text);
+  }
+  TRY(check_kind(robot, node, "a task", TEXT | MAPPING));
+  if (node->kind == TEXT) TRY(read_text(robot, node, &texts.reward));
+  else TRY(read_mapping(robot, node, keys, &texts));
+  if (!texts.reward.text == !texts.step.text) {
+    return robot_fail(robot, node->text, "the task '%s' needs either \"reward: …\" or \"step: …\"",
+                      node->key.text);
+  }
+  robot->task_places[robot->task_count] = texts.step.text ? texts.step : texts.reward;
+  robot->tasks[robot->task_count++] =
+      (Task){node->key.text, (TaskKind)texts.kind, texts.reward.text,
+             texts.help.text ? texts.help.text : "", texts.step.text};
+  return BFM_OK;
+}
+
+static int read_tasks(Robot *robot, const Node *node, void *out) {
+  (void)out;
+  if (node->count > TASKLIST_MAX) {
+    return robot_fail(robot, node->text, "a robot has at most %d tasks, not %d", TASKLIST_MAX,
+                      node->count);
+  }
+  size_t rows = (size_t)node->count + 1;
+  robot->tasks = robot_take(robot, rows * sizeof *robot->tasks);
+  robot->task_places = robot_take(robot, rows * sizeof *robot->task_places);
+  if (!robot->tasks || !robot->task_places) return BFM_NO_MEMORY;
+  for (const Node *child = node->children; child; child = child->next) {
+    TRY(read_task(robot, child));
+  }
+  return BFM_OK;
+}
+
+// ---------------------------------- edits --------------------------------------------------------
+
+// divides "geom floor" into type and name
+static int read_element(Robot *robot, RobotText text, RobotEdit *edit) {
+  const char *space = strchr(text.text, ' ');
+  edit->type = edit->name = text;
+  if (space && space[1]) {
+    edit->type.text = robot_text(robot, text.text, (size_t)(space - text.text));
+    edit->name.text = space + 1;
+    edit->name.column += (int)(space + 1 - text.text);
+    return edit->type.text ? BFM_OK : BFM_NO_MEMORY;
+  }
+  if (!strcmp(text.text, "option")) return BFM_OK;
+  return robot_fail(robot, text, "'%s' must be a type and a name, such as \"geom floor\"",
+                    text.text);
+}
+
+// room for more edits
+static int grow_edits(Robot *robot, int more) {
+  size_t count = (size_t)robot->edit_count + (size_t)more + 1;
+  RobotEdit *edits = robot_take(robot, count * sizeof *edits);
+  if (!edits) return BFM_NO_MEMORY;
+  if (robot->edit_count) memcpy(edits, robot->edits, (size_t)robot->edit_count * sizeof *edits);
+  robot->edits = edits;
+  return BFM_OK;
+}
+
+static int read_remove(Robot *robot, const Node *node, void *out) {
+  RobotList list;
+  (void)out;
+  TRY(read_list(robot, node, &list));
+  TRY(grow_edits(robot, list.count));
+  for (int i = 0; i < list.count; i++) {
+    TRY(read_element(robot, list.of[i], robot->edits + robot->edit_count++));
+  }
+  return BFM_OK;
+}
+
+static int read_change(Robot *robot, const Node *node, void *out) {
+  (void)out;
+  for (const Node *element = node->children; element; element = element->next) {
+    TRY(check_kind(robot, element, "a change", MAPPING));
+    TRY(grow_edits(robot, element->count));
+    for (const Node *child = element->children; child; child = child->next) {
+      RobotEdit *edit = robot->edits + robot->edit_count++;
+      TRY(read_element(robot, element->key, edit));
+      TRY(check_kind(robot, child, "an attribute", TEXT));
+      edit->attribute = child->key;
+      edit->value = child->text;
+    }
+  }
+  return BFM_OK;
+}
+
+static int read_edits(Robot *robot, const Node *node, void *out) {
+  static const Key keys[] = {{"remove", TEXT | LIST, read_remove, 0},
+                             {"change", MAPPING, read_change, 0},
+                             {.name = NULL}};
+  return read_mapping(robot, node, keys, out);
+}
+
+// ---------------------------------- the file -----------------------------------------------------
+
+static const Key robot_keys[] = {
+    {"help", TEXT, read_text, offsetof(Robot, help)},
+    {"model", TEXT, read_text, offsetof(Robot, model)},
+    {"base", TEXT, read_base, offsetof(Robot, base)},
+    {"assets", TEXT, read_text, offsetof(Robot, assets)},
+    {"substeps", TEXT, read_substeps, offsetof(Robot, substeps)},
+    {"episode", TEXT, read_episode, offsetof(Robot, episode)},
+    {"camera", TEXT, read_text, offsetof(Robot, camera)},
+    {"actions", TEXT, read_actions, offsetof(Robot, actions)},
+    {"observed", LIST | MAPPING, read_observed, 0},
+    {"size", TEXT, read_size, offsetof(Robot, size)},
+    {"reset", LIST, read_resets, 0},
+    {"terminated", TEXT, read_text, offsetof(Robot, terminated)},
+    {"aliases", MAPPING, read_aliases, 0},
+    {"tasks", MAPPING, read_tasks, 0},
+    {"goal", TEXT | LIST, read_list, offsetof(Robot, goal)},
+    {"edits", MAPPING, read_edits, 0},
+    {.name = NULL},
+};
+
+static int parse(Robot *robot, const char *yaml, size_t size) {
+  Reader reader = {.robot = robot};
+  Node root = {.kind = TEXT};
+  if (size > ROBOT_BYTES) {
+    return bfm_fail(BFM_BAD_FILE, "%s has %zu bytes, but a robot's file has at most %d",
+                    robot->file, size, ROBOT_BYTES);
+  }
+  if (!yaml_parser_initialize(&reader.parser)) {
+    return bfm_fail(BFM_NO_MEMORY, "out of memory for %s", robot->file);
+  }
+  yaml_parser_set_input_string(&reader.parser, (const unsigned char *)yaml, size);
+  int status = read_file(&reader, &root);
+  yaml_parser_delete(&reader.parser);
+  TRY(status);
+  TRY(check_kind(robot, &root, "a robot's file", MAPPING));
+  TRY(read_mapping(robot, &root, robot_keys, robot));
+  if (robot->model.text) return BFM_OK;
+  return bfm_fail(BFM_BAD_FILE,
+                  "%s does not say which model it describes: add \"model: robot.xml\"",
+                  robot->file);
+}
+
+int robot_parse(Robot **out, const char *file, const char *yaml, size_t size) {
+  *out = NULL;
+  Robot *robot;
+  TRY(robot_new(&robot, file));
+  int status = parse(robot, yaml, size);
+  if (status) robot_free(robot);
+  else *out = robot;
+  return status;
+}
