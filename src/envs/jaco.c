@@ -336,11 +336,8 @@ static void observe(const World *world, const mjData *data, double *obs) {
 }
 
 const Domain jaco_domain = {
-    .name = "jaco",
-    .help = "arm with six joints and a hand with three fingers",
-    .file = "jaco/arena.xml",
-    .obs_dim = 42,
-    .old_obs_dim = 55,
+    .name = "jaco", .help = "arm with six joints and a hand with three fingers",
+    .file = "jaco/arena.xml", .obs_dim = 42, .old_obs_dim = 55,
     .old_obs = "had a brick before version 0.2",
     .observed = {{"jaco_arm/joints_pos", 12},
                  {"jaco_arm/joints_torque", 6},
@@ -349,11 +346,7 @@ const Domain jaco_domain = {
                  {"jaco_arm/jaco_hand/joints_vel", 3},
                  {"jaco_arm/jaco_hand/pinch_site_pos", 3},
                  {"jaco_arm/jaco_hand/pinch_site_rmat", 9}},
-    .substeps = 20,
-    .episode_steps = 250,
-    .scaled = 1,
-    .camera = "front_far",
-    .aliases = aliases,
+    .substeps = 20, .episode_steps = 250, .scaled = 1, .camera = "front_far", .aliases = aliases,
     .tasks = tasks,
     .names =
         {

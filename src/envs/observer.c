@@ -237,10 +237,7 @@ static int in_frame(Compiler *c, const char *text) {
   if (find(c, &frame, frame_name) || !quantity_frame(&frame, c->model, &pos, &mat, &at)) {
     return robot_fail(c->robot, c->item, "'%s' is no body, site or geom", frame_name);
   }
-  Entry entry = {.operation = DIRECTED,
-                 .count = 3,
-                 .quantity = q,
-                 .pos = {pos, 3 * at},
+  Entry entry = {.operation = DIRECTED, .count = 3, .quantity = q, .pos = {pos, 3 * at},
                  .mat = {mat, 9 * at}};
   c->observer->needs |= q.source.needs | frame.source.needs;
   if (quantity_place(&q, c->model, &entry.from.array, &entry.from.at)) {

@@ -673,13 +673,8 @@ static int reward_compile(Reward **reward, Source *source) {
   r->of_step = source->dt > 0;
   r->dt = source->dt;
 
-  Compiler c = {.reward = r,
-                .model = source->model,
-                .aliases = source->aliases,
-                .typed = typed,
-                .at = typed,
-                .element = source->element,
-                .out = out};
+  Compiler c = {.reward = r, .model = source->model, .aliases = source->aliases, .typed = typed,
+                .at = typed, .element = source->element, .out = out};
   int status = parser_new(&r->parser);
   if (!status) status = compile(&c);
   if (!status) status = reward_bind(r);
