@@ -112,13 +112,13 @@ const HEARD = {
     asked.delete(message.id);
     const kept = prompt.kind === "demo" ? { kind: "z", name: "demonstration" } : prompt;
     for (const i of slot < 0 ? state.prompts.keys() : [slot]) {
-      state.prompts[i] = { ...kept, z: message.z };
+      state.prompts[i] = { ...kept, z: message.z, values: message.counts && message };
       see.cut(i);
     }
     present();
     if (slot < 0 || slot === view.chosen) {
       if (!first) tell.clear();
-      if (message.counts) see.count(message);
+      see.count(state.prompts[view.chosen].values);
       tell.tell(message.warning ?? (first ? "" : message.report), message.warning ? "warning" : "");
     }
     begin();
@@ -306,6 +306,7 @@ function choose(slot) {
   view.choose(state.chosen);
   see.choose(state.chosen);
   tell.chosen(slot, state.prompts[state.chosen]);
+  see.count(state.prompts[state.chosen].values);
   present();
 }
 

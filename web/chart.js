@@ -14,13 +14,14 @@ export function brief(x) {
 
 export class Chart {
   // floor and ceiling: values that the range always contains
-  constructor(parent, { title, unit = "", floor = 0, ceiling = 0 }) {
+  constructor(parent, { title, help = "", unit = "", floor = 0, ceiling = 0 }) {
     Object.assign(this, { floor, ceiling });
     this.box = document.createElement("figure");
     this.box.className = "chart";
     const caption = document.createElement("figcaption");
     this.title = document.createElement("span");
     this.title.textContent = title;
+    this.title.title = help;
     this.unit = unit;
     this.values = document.createElement("span");
     this.values.className = "values";
@@ -48,8 +49,9 @@ export class Chart {
     this.range(lines, now);
     const x = (t) => width * (1 - (now - t) / WINDOW);
     const y = (v) => height - ROOM - (height - 2 * ROOM) * (v - this.low) / (this.high - this.low);
-    rules(pen, this, y, width, colors);
+    const marks = rules(pen, this, y, width, colors);
     for (const line of lines) strip(pen, line, x, y);
+    label(pen, marks, colors);
     if (at !== null) rule(pen, x(at), height, colors.ink);
     this.read(lines, at);
   }
@@ -136,19 +138,30 @@ function strip(pen, { points, color, dash = [], width = 1.5 }, x, y) {
   pen.setLineDash([]);
 }
 
+// lines at the ends of the range and at 0; returns their places and texts
 function rules(pen, { low, high }, y, width, colors) {
   pen.font = colors.font;
-  pen.fillStyle = colors.soft;
-  pen.textBaseline = "middle";
+  pen.strokeStyle = colors.line;
+  pen.lineWidth = 1;
   const zero = low < 0 && high > 0 && y(low) - y(0) > 12 && y(0) - y(high) > 12;
-  for (const value of zero ? [low, 0, high] : [low, high]) {
+  return (zero ? [low, 0, high] : [low, high]).map((value) => {
     const at = Math.round(y(value)) + 0.5, text = brief(value).replace(/\.0+$|(\.\d)0$/, "$1");
-    pen.strokeStyle = colors.line;
-    pen.lineWidth = 1;
     pen.beginPath();
     pen.moveTo(pen.measureText(text).width + 6, at);
     pen.lineTo(width, at);
     pen.stroke();
+    return [at, text];
+  });
+}
+
+// above the lines, with a rim that keeps them readable
+function label(pen, marks, colors) {
+  pen.textBaseline = "middle";
+  pen.strokeStyle = colors.card;
+  pen.fillStyle = colors.soft;
+  pen.lineWidth = 4;
+  for (const [at, text] of marks) {
+    pen.strokeText(text, 0, at);
     pen.fillText(text, 0, at);
   }
 }

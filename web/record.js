@@ -3,6 +3,7 @@
 // which is known of a step only when enough time has passed since.
 
 export const WINDOW = 20;   // simulated seconds
+const SMOOTH = 0.25;        // seconds
 const KNOWN = 0.03;         // earned is shown where what is still to come weighs less than this
 
 export class Record {
@@ -46,6 +47,22 @@ export class Record {
   // [[t, x]…]; null begins a new line
   line(list, name) {
     return list.map((row) => (row[name] === null || row[name] === undefined ? null : [row.t, row[name]]));
+  }
+
+  // rewards as means of the last quarter of a second: a reward that is 0 or 1 is then a line, not an area
+  smooth() {
+    const line = [], most = Math.max(1, Math.round(SMOOTH / this.dt));
+    let sum = 0, count = 0;
+    this.steps.forEach(({ t, reward, first }, i) => {
+      if (first) {
+        sum = count = 0;
+        line.push(null);
+      }
+      sum += reward;
+      if (++count > most) sum -= this.steps[i - most].reward;
+      line.push([t, sum / Math.min(count, most)]);
+    });
+    return line;
   }
 
   // Discounted sums of rewards from each step on, as far as they are known

@@ -11,8 +11,9 @@ export class See {
   constructor(parent, histogram, colors) {
     this.colors = colors;
     this.charts = {
-      reward: new Chart(parent, { title: "Reward", ceiling: 1 }),
-      value: new Chart(parent, { title: "Value F·z" }),
+      reward: new Chart(parent, { title: "Reward", help: "means of a quarter of a second", ceiling: 1 }),
+      value: new Chart(parent, { title: "Value F·z",
+        help: "the discounted sum of rewards that the model predicts, and what was then earned" }),
       spread: new Chart(parent, { title: "Spread of F's members" }),
       speed: new Chart(parent, { title: "Speed", unit: "m/s", ceiling: 1 }),
       height: new Chart(parent, { title: "Height", unit: "m", ceiling: 1 }),
@@ -79,7 +80,7 @@ export class See {
     const each = (make) => records.map((record, i) => ({ ...make(record), color: colors.slots[i],
       width: i === this.chosen ? 1.75 : 1.1 }));
     const show = (chart, lines) => charts[chart].draw(lines, now, at, colors);
-    show("reward", each((record) => ({ points: record.line(record.steps, "reward") })));
+    show("reward", each((record) => ({ points: record.smooth() })));
     show("value", this.valueLines(colors));
     if (this.scene.members > 1) {
       show("spread", each((record) => ({ points: record.line(record.steps, "spread") })));

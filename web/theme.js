@@ -2,7 +2,7 @@
 // drawn on canvases.
 
 const KEY = "bfm.theme";
-const NAMES = ["ink", "soft", "line", "accent", "slot-a", "slot-b", "slot-c", "slot-d"];
+const NAMES = ["card", "ink", "soft", "line", "accent", "slot-a", "slot-b", "slot-c", "slot-d"];
 
 const system = matchMedia("(prefers-color-scheme: dark)");
 
@@ -45,7 +45,7 @@ export class Theme {
       probe.style.color = `var(--${name})`;
       found[name] = getComputedStyle(probe).color;
     }
-    this.colors = { ink: found.ink, soft: found.soft, line: found.line, accent: found.accent,
+    this.colors = { card: found.card, ink: found.ink, soft: found.soft, line: found.line, accent: found.accent,
       font: `10.5px ${getComputedStyle(document.body).fontFamily}`,
       slots: [found["slot-a"], found["slot-b"], found["slot-c"], found["slot-d"]] };
     probe.remove();

@@ -50,7 +50,7 @@ export class View {
 
   open(scene) {
     this.scene = scene;
-    this.frame = null;
+    this.frame = this.shown = null;  // shown: the frame of the picture, which the camera follows
     this.haunting = null;
     this.world.open(scene);
     this.trails = Array.from({ length: scene.slots }, () => new Trail());
@@ -126,6 +126,7 @@ export class View {
     if (now - this.last < this.gap) return this.request();
     const dt = Math.min((now - (this.last ?? now)) / 1000, 0.5);
     this.last = now;
+    this.shown = this.frame;
     const moving = this.step(dt);
     this.draw();
     if (moving) this.request();
@@ -137,19 +138,19 @@ export class View {
     if (track < 0) return false;
     const { eye } = this;
     eye.read();
-    const moving = this.frame.slots.map(({ poses }, i) =>
+    const moving = this.shown.slots.map(({ poses }, i) =>
       eye.follow(i, poses[7 * track], poses[7 * track + 1], poses[7 * track + 2], dt));
     eye.apply(this.chosen);
     return moving.some(Boolean);
   }
 
   draw() {
-    const { renderer, eye, world, frame } = this, count = this.scene.slots;
+    const { renderer, eye, world, shown } = this, count = this.scene.slots;
     const [columns, rows] = grid(count, this.width, this.height);
     const aspect = this.width / columns / (this.height / rows);
     eye.fit(aspect);
     renderer.setScissorTest(count > 1);
-    frame.slots.forEach((robot, i) => {
+    shown.slots.forEach((robot, i) => {
       const [left, right] = edges(i % columns, columns, this.width);
       const [top, bottom] = edges(Math.floor(i / columns), rows, this.height);
       renderer.setViewport(left, this.height - bottom, right - left, bottom - top);
@@ -209,7 +210,7 @@ export class View {
     this.renderer.setPixelRatio(Math.min(devicePixelRatio * Math.min(ratio, 1), ratio));
     this.renderer.setSize(width, height, false);
     this.world.ground.shadows(shadow);
-    if (this.frame && this.opened) this.draw();  // at once: a resized canvas is empty
+    if (this.shown) this.draw();  // at once: a resized canvas is empty
     this.request();
   }
 
@@ -241,9 +242,9 @@ export class View {
 
   // The body at a point of the page: {slot, body, at (in the body's frame), point, ray}, or null
   pick(x, y) {
-    if (!this.frame || !this.opened) return null;
+    if (!this.shown) return null;
     const { slot, caster } = this.ray(x, y);
-    this.world.pose(this.frame.slots[slot], slot);
+    this.world.pose(this.shown.slots[slot], slot);
     this.world.robot.updateMatrixWorld(true);
     const [hit] = caster.intersectObject(this.world.robot, true);
     if (!hit) return null;

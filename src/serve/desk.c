@@ -151,5 +151,6 @@ void desk_done(Desk *desk) {
   pthread_mutex_lock(&desk->lock);
   free(desk->running);
   desk->running = NULL;
+  if (!desk->stop) atomic_store(&desk->cancel, 0);
   pthread_mutex_unlock(&desk->lock);
 }

@@ -36,6 +36,7 @@ struct Worker {
   int64_t unusable;      // a version that does not fit
   Poses poses;
   double opened;  // when; 0: somebody has prompted since
+  double looked;  // when it last looked around
 };
 
 // ---------------------------------- answers ------------------------------------------------------
@@ -355,26 +356,36 @@ static int work(Worker *w, const Message *m) {
   }
 }
 
+static void work_on(Worker *w, const Message *m) {
+  Deadline deadline = {.cancel = &w->desk.cancel, .seconds = LIMIT};
+  deadline_set(&deadline);
+  int status = work(w, m);
+  if (status) report_failure(w, m, status);
+  desk_done(&w->desk);
+  deadline_set(NULL);
+}
+
+// now and then, also for a client that never rests
+static void look_around(Worker *w) {
+  if (seconds_now() - w->looked < LOOK) return;
+  Deadline deadline = {.cancel = &w->desk.cancel, .seconds = LIMIT};
+  deadline_set(&deadline);
+  prompt_first(w);
+  look_for_newer(w);
+  release_retired(w);
+  end_take(w);
+  deadline_set(NULL);
+  w->looked = seconds_now();
+}
+
 static void *run(void *context) {
   Worker *w = context;
   int nice = getpriority(PRIO_PROCESS, (id_t)gettid());
   setpriority(PRIO_PROCESS, (id_t)gettid(), nice + NICE);
   while (!desk_stopped(&w->desk)) {
-    Deadline deadline = {.cancel = &w->desk.cancel, .seconds = LIMIT};
     const Message *m = desk_take(&w->desk, LOOK);
-    deadline_set(&deadline);
-    if (m) {
-      int status = work(w, m);
-      if (status) report_failure(w, m, status);
-      desk_done(&w->desk);
-    } else if (!desk_stopped(&w->desk)) {
-      atomic_store(&w->desk.cancel, 0);
-      prompt_first(w);
-      look_for_newer(w);
-    }
-    deadline_set(NULL);
-    release_retired(w);
-    end_take(w);
+    if (m) work_on(w, m);
+    look_around(w);
   }
   return NULL;
 }

@@ -69,7 +69,11 @@ def start(downloads, *flags):
   options.add_experimental_option("prefs", {"download.default_directory": str(downloads)})
   options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
   service = webdriver.ChromeService(shutil.which("chromedriver"))
-  return webdriver.Chrome(options=options, service=service)
+  driver = webdriver.Chrome(options=options, service=service)
+  # without a GPU, shadows would take the CPU that the robot needs
+  driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {
+      "source": "try { localStorage['bfm.quality'] ??= 'light' } catch {}"})
+  return driver
 
 
 @pytest.fixture(scope="session")

@@ -5,7 +5,7 @@ import time
 import pytest
 
 # where the torso is on the page, and its height
-WHERE = """const {view, qpos} = bfm, {poses} = view.frame.slots[0], b = 7 * view.scene.camera.track;
+WHERE = """const {view} = bfm, {poses} = view.shown.slots[0], b = 7 * view.scene.camera.track;
   const box = view.canvas.getBoundingClientRect(), camera = view.eye.camera;
   const p = camera.position.clone().fromArray(poses, b).project(view.eye.of(0, view.chosen,
     box.width / box.height));
@@ -19,13 +19,22 @@ def pointer(page, kind, x, y, buttons=1):
       "buttons": buttons, "clickCount": 1})
 
 
+def still(page):
+  """Pause, and return where the torso is then."""
+  page.click("#pause")
+  page.until("bfm.stats.paused")
+  time.sleep(0.5)  # until the camera has arrived
+  return page.js(WHERE)
+
+
 def test_drag_lifts_the_torso(page):
   page.open().tell("stand")
   page.until(lambda: page.score > 0.8)
-  torso = page.js(WHERE)
+  torso = still(page)
   pointer(page, "mousePressed", torso["x"], torso["y"])
   page.until("!document.querySelector('#held').hidden")
   assert "torso" in page.text("#held")
+  page.js("document.querySelector('#pause').click()")
   top = page.js("return document.querySelector('#view').getBoundingClientRect().top")
   highest, end = torso["z"], time.monotonic() + 6
   while time.monotonic() < end and highest < torso["z"] + 0.3:
@@ -43,10 +52,10 @@ def test_push_by_click(page):
   page.until(lambda: page.score > 0.8)
   page.click("#pointer [data-value=push]")
   page.js("bfm.view.eye.turn(1.2, 0); bfm.view.request()")  # to look along the way
-  time.sleep(0.5)
-  torso, before = page.js(WHERE), page.js("return bfm.stats.slots[0].speed")
+  torso, before = still(page), page.js("return bfm.stats.slots[0].speed")
   pointer(page, "mousePressed", torso["x"], torso["y"])
   pointer(page, "mouseReleased", torso["x"], torso["y"], 0)
+  page.click("#pause")
   page.until(f"Math.abs(bfm.stats.slots[0].speed - {before}) > 0.4")
 
 
@@ -87,6 +96,8 @@ def test_compare_robots_side_by_side(page):
   page.click("#whom [data-slot='-1']")
   page.tell("spin")
   page.until("bfm.state.prompts.every(p => p.text === 'spin')")
+  page.js("""const quality = document.querySelector('#quality'); quality.value = 'full';
+    quality.dispatchEvent(new Event('change'))""")
   page.frames()
 
 
@@ -172,9 +183,7 @@ def test_light_and_dark_have_readable_contrast(page):
   page.until("bfm.z.length > 0")
   for _ in range(2):
     page.click("#theme")
-    time.sleep(1)  # until the charts are drawn anew
-    low = page.js(CONTRAST)
-    assert low == []
+    page.until(lambda: page.js(CONTRAST) == [], message="texts of low contrast")
 
 
 # Texts whose contrast with the nearest painted background is below 4.5

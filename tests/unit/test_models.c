@@ -44,10 +44,7 @@ static const char *at(const char *name) {
 }
 
 static void train(const char *name, const char *options) {
-  bfm_training run = {.size = sizeof run,
-                      .data = files,
-                      .data_count = 1,
-                      .output = at(name),
+  bfm_training run = {.size = sizeof run, .data = files, .data_count = 1, .output = at(name),
                       .options = options};
   good(bfm_train(&run));
 }
@@ -448,9 +445,7 @@ static int make_folder(void **state) {
   strcpy(folder, "/tmp/bfm-models-XXXXXX");
   if (!mkdtemp(folder)) return -1;
   snprintf(data, sizeof data, "%s/data.h5", folder);
-  bfm_collection run = {.size = sizeof run,
-                        .env = "point_mass",
-                        .output = data,
+  bfm_collection run = {.size = sizeof run, .env = "point_mass", .output = data,
                         .options = "{\"steps\": 300, \"envs\": 4, \"threads\": 1}"};
   good(bfm_collect(&run));
   train("one", "{" TINY ", \"steps\": 4}");

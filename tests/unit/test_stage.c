@@ -25,6 +25,7 @@ enum { PATIENCE = 120, TORSO = 1, NQ = 9, BODIES = 8, HEAD = 16 };
 
 typedef struct {
   Models *models;
+  int borrowed;  // the models are another client's
   Outbox *outbox;
   Stage *stage;
   int64_t id;  // of the last message
@@ -46,21 +47,29 @@ static void good(int status) {
 
 static void wake(void *context) { (void)context; }
 
-static Client *client_new(void) {
-  static const char *const paths[] = {MODEL};
+static Client *client_of(Models *models) {
   Client *c = calloc(1, sizeof *c);
-  good(models_new(&c->models, paths, 1, "cpu", 0));
+  c->models = models;
   good(outbox_new(&c->outbox, wake, c));
   good(stage_new(&c->stage, c->models, c->outbox));
   return c;
 }
+
+static Models *models_of(const char *path) {
+  const char *const paths[] = {path};
+  Models *models;
+  good(models_new(&models, paths, 1, "cpu", 0));
+  return models;
+}
+
+static Client *client_new(void) { return client_of(models_of(MODEL)); }
 
 static void client_free(Client *c) {
   outbox_close(c->outbox);
   stage_free(c->stage);
   assert_int_equal(outbox_failed(c->outbox), 0);
   outbox_free(c->outbox);
-  models_free(c->models);
+  if (!c->borrowed) models_free(c->models);
   cJSON_Delete(c->stats);
   free(c->pieces);
   free(c);
@@ -567,6 +576,52 @@ static void test_another_model_replaces_the_first(void **state) {
   client_free(c);
 }
 
+// prompt robots, and compare with what the model of a file says
+static int is_z_of(Client *c, const char *path) {
+  bfm_agent *agent;
+  float z[64];
+  int same = 1;
+  cJSON *prompted = await(c, "prompted", say_prompt(c, -1, PROMPT_REWARD, "run"));
+  good(bfm_agent_load(&agent, path, "{\"device\": \"cpu\"}"));
+  good(bfm_agent_prompt_text(agent, 0, "run", 0, z));
+  for (int i = 0; i < 64; i++) {
+    double told = cJSON_GetArrayItem(cJSON_GetObjectItem(prompted, "z"), i)->valuedouble;
+    same &= fabs(told - z[i]) < 1e-4;
+  }
+  bfm_agent_free(agent);
+  cJSON_Delete(prompted);
+  return same;
+}
+
+// A run writes a newer model, which the client of another page loads first: the robots of this page act
+// with it from then on, and their prompts are worked out anew.
+static void test_a_newer_model_takes_over(void **state) {
+  (void)state;
+  char path[128];
+  bfm_agent *agent;
+  snprintf(path, sizeof path, "/tmp/bfm-test-%d.safetensors", (int)getpid());
+  good(bfm_agent_load(&agent, MODEL, "{\"device\": \"cpu\"}"));
+  good(bfm_agent_export(agent, 0, path, 0, 0, 2000));
+  Client *c = client_of(models_of(path));
+  cJSON_Delete(open_model(c, 2));
+  assert_true(is_z_of(c, path));
+  until(c, is_past, time_of(c) + 0.2);
+
+  good(bfm_agent_export(agent, 0, path, 0, 0, 500));
+  Client *other = client_of(c->models);
+  other->borrowed = 1;
+  cJSON_Delete(open_model(other, 1));
+  assert_int_equal(models_version(c->models, 0), 2);
+  int tries = 0;
+  while (!is_z_of(c, path)) assert_true(tries++ < 50);  // the worker looks four times a second
+  assert_true(equal_slots(c));
+  until(c, is_past, time_of(c) + 0.2);
+  client_free(other);
+  client_free(c);
+  bfm_agent_free(agent);
+  unlink(path);
+}
+
 // leaving in the middle of everything
 static void test_ending_at_any_moment(void **state) {
   (void)state;
@@ -598,6 +653,7 @@ int main(void) {
       cmocka_unit_test(test_downloads_can_be_used),
       cmocka_unit_test(test_a_film_delays_nothing),
       cmocka_unit_test(test_another_model_replaces_the_first),
+      cmocka_unit_test(test_a_newer_model_takes_over),
       cmocka_unit_test(test_ending_at_any_moment),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
