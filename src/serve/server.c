@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <libwebsockets.h>
+#include <malloc.h>
 #include <netinet/tcp.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -70,6 +71,7 @@ static void *free_leaver(void *context) {
   Leaver *leaver = context;
   Server *server = leaver->server;
   client_free(leaver->client);
+  malloc_trim(0);  // or a film's hundreds of megabytes would stay in the pools of its threads
   pthread_mutex_lock(&server->lock);
   leaver->client = NULL;
   if (!--server->leaving) pthread_cond_signal(&server->empty);

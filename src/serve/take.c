@@ -154,8 +154,9 @@ static int draw(Take *take, const char *path) {
   const World *world = take->world;
   const Ask *ask = take->plan.ask;
   int64_t nq = world->model->nq, count = rows->count + 1;
-  double *qpos = malloc((size_t)(count * (nq + 1)) * sizeof *qpos), *rewards = qpos + count * nq;
+  double *qpos = malloc((size_t)(count * (nq + 1)) * sizeof *qpos);
   if (!qpos) return bfm_fail(BFM_NO_MEMORY, "out of memory for a film");
+  double *rewards = qpos + count * nq;
   mju_copy(qpos, rows->qpos, (int)(rows->count * nq));
   mju_copy(qpos + rows->count * nq, rows->next_qpos + (rows->count - 1) * nq, (int)nq);
   for (int64_t i = 0; i < count; i++) rewards[i] = rows->rewards[i ? i - 1 : 0];
