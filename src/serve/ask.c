@@ -70,7 +70,10 @@ static void add_histogram(cJSON *to, const Histogram *h) {
 static int warn(const Model *model, const char *text, const float *rewards, char *out,
                 size_t size) {
   const PromptStates *p = &model->agent->prompt;
-  SymmetryStates states = {.count = p->count, .qpos = p->qpos, .qvel = p->qvel, .act = p->act,
+  SymmetryStates states = {.count = p->count,
+                           .qpos = p->qpos,
+                           .qvel = p->qvel,
+                           .act = p->act,
                            .rewards = rewards};
   return symmetry_warning(model->world->domain->name, text, &states, out, size);
 }
@@ -91,13 +94,18 @@ static int value(const Model *model, const char *text, float **rewards, Histogra
 // how the reward is measured while the robot moves: of a step, where the domain does so, else of a state
 static int measure(Ask *ask, const World *world) {
   const char *text = ask->said.text;
-  const Task *task = task_find(world->domain->name, text);
-  if (task && task->kind == TASK_KNOWN && world->domain->step_reward) {
+  const Domain *domain = world->domain;
+  const Task *task = task_find(domain->name, text);
+  ask->of_step = task && task_needs_step(domain, task);
+  if (ask->of_step && !task->step) {
     ask->task = task;
     return BFM_OK;
   }
-  return reward_new(&ask->reward, world->model, world->domain->aliases,
-                    task ? task->expression : text);
+  if (ask->of_step) {
+    double dt = domain->substeps * world->model->opt.timestep;
+    return reward_new_step(&ask->reward, world->model, domain->aliases, dt, task->step);
+  }
+  return reward_new(&ask->reward, world->model, domain->aliases, task ? task->expression : text);
 }
 
 static int by_reward(Ask *ask, const Model *model) {

@@ -28,7 +28,8 @@ typedef struct {
   float *z;               // [d]
   double *ghost;          // [nq] the state of a goal or a pose, or NULL
   Histogram values;       // of a reward
-  Reward *reward;         // the reward of a state, for one thread at a time, or NULL
+  Reward *reward;         // the reward of a state or a step, for one thread at a time, or NULL
+  int of_step;            // whether `reward` is that of a step
   const Task *task;       // the reward of a step, by Domain.step_reward, or NULL
   char report[ASK_TEXT];  // a line for people
   char warning[ASK_TEXT];

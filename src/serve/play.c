@@ -280,10 +280,12 @@ static void note_after(Play *p, int i) {
   past_add(s->past);
 }
 
-static double value_of(const World *world, mjData *data, Reward *reward) {
+// qpos: the positions before the step, if the reward is that of a step, or NULL
+static double value_of(const World *world, mjData *data, Reward *reward, const double *qpos) {
   if (reward_stage(reward) == REWARD_FORCE) mj_step1(world->model, data);
   else reward_forward(reward, world->model, data);
-  return reward_value(reward, world->model, data);
+  return qpos ? reward_step_value(reward, world->model, data, qpos)
+              : reward_value(reward, world->model, data);
 }
 
 // measure a robot in its new state, as bfm_env_reward does
@@ -293,10 +295,10 @@ static void measure(const World *world, mjData *data, int i, const double *qpos,
   if (s->ask && s->ask->task) {
     s->now.reward = world->domain->step_reward(world, data, qpos, s->ask->task->name);
   } else if (s->ask && s->ask->reward) {
-    s->now.reward = value_of(world, data, s->ask->reward);
+    s->now.reward = value_of(world, data, s->ask->reward, s->ask->of_step ? qpos : NULL);
   }
-  s->speed = value_of(world, data, p->speed);
-  s->height = value_of(world, data, p->height);
+  s->speed = value_of(world, data, p->speed, NULL);
+  s->height = value_of(world, data, p->height, NULL);
 }
 
 // without a reward, what the model takes for one in the new state: B(s, z)·z
