@@ -70,10 +70,7 @@ static void add_histogram(cJSON *to, const Histogram *h) {
 static int warn(const Model *model, const char *text, const float *rewards, char *out,
                 size_t size) {
   const PromptStates *p = &model->agent->prompt;
-  SymmetryStates states = {.count = p->count,
-                           .qpos = p->qpos,
-                           .qvel = p->qvel,
-                           .act = p->act,
+  SymmetryStates states = {.count = p->count, .qpos = p->qpos, .qvel = p->qvel, .act = p->act,
                            .rewards = rewards};
   return symmetry_warning(model->world->domain->name, text, &states, out, size);
 }
