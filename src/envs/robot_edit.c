@@ -238,7 +238,8 @@ static int change_element(const Robot *robot, mjSpec *spec, const RobotEdit *edi
 }
 
 int robot_edit(const Robot *robot, mjSpec *spec) {
-  for (const RobotEdit *edit = robot->edits; edit < robot->edits + robot->edit_count; edit++) {
+  for (int i = 0; i < robot->edit_count; i++) {
+    const RobotEdit *edit = robot->edits + i;
     mjtObj type;
     TRY(find_type(robot, edit->type, &type));
     TRY(edit->attribute.text ? change_element(robot, spec, edit, type)
