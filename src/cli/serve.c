@@ -5,6 +5,7 @@
 #include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/cli.h"
 #include "serve/serve.h"
@@ -81,6 +82,7 @@ static int serve(const Arguments *a, Models *models) {
   fflush(stdout);
   if (a->open) open_browser(server_address(server));
   status = server_run(server);
+  if (server_is_busy(server)) _exit(status ? cli_fail(status) : BFM_OK);
   models_free(models);  // ends the thread that tells the server about runs
   server_free(server);
   return status;

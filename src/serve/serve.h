@@ -22,6 +22,9 @@ typedef struct Server Server;
 // After this the server listens; server_run answers until it is stopped.
 int server_new(Server **server, const ServerOptions *options);
 int server_run(Server *server);
+// Whether threads of clients still run after server_run: to draw a film's first picture may take long on
+// a busy machine. They end with the process; neither server nor models may be freed before.
+int server_is_busy(Server *server);
 void server_free(Server *server);
 
 // The page's address with the token, as one opens it in a browser.

@@ -24,6 +24,7 @@ enum {
   CONNECTIONS = CLIENTS_MOST + OTHERS_MOST,
   WAIT_SECONDS = 10,     // for a request, and for a part of a page to be taken
   END_MS = 500,          // for the last words when the server ends
+  LEAVE_SECONDS = 3,     // for the clients' threads to notice then
   TICK_US = 100 * 1000,  // between looks at the clock
   CHUNK = 32 << 10,      // of a page
 };
@@ -489,10 +490,20 @@ int server_new(Server **out, const ServerOptions *options) {
 }
 
 static void send_all_away(Server *server) {
+  struct timespec end;
+  clock_gettime(CLOCK_REALTIME, &end);
+  end.tv_sec += LEAVE_SECONDS;
   for (int i = 0; i < CONNECTIONS; i++) leave(server, &server->connections[i]);
   pthread_mutex_lock(&server->lock);
-  while (server->leaving) pthread_cond_wait(&server->empty, &server->lock);
+  while (server->leaving && !pthread_cond_timedwait(&server->empty, &server->lock, &end)) {}
   pthread_mutex_unlock(&server->lock);
+}
+
+int server_is_busy(Server *server) {
+  pthread_mutex_lock(&server->lock);
+  int busy = server->leaving > 0;
+  pthread_mutex_unlock(&server->lock);
+  return busy;
 }
 
 // The clients' threads wake the context, so they end before it does.
@@ -506,7 +517,7 @@ int server_run(Server *server) {
   while (!status && !server->done && lws_service(server->context, 0) >= 0) {}
   if (!status && !server->done) status = bfm_fail(BFM_IO, "the web server has failed");
   send_all_away(server);
-  close_context(server);
+  if (!server_is_busy(server)) close_context(server);
   return status;
 }
 

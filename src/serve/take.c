@@ -148,6 +148,20 @@ static int by_file(Take *take, const char *name, int (*make)(Take *take, const c
 
 // ---------------------------------- film ---------------------------------------------------------
 
+// One film is drawn at a time: the renderer lets only one thread draw, and a film takes hundreds of
+// megabytes.
+static int drawing;
+
+static int draw_in_turn(Take *take, const Film *film, const char *path) {
+  while (__atomic_exchange_n(&drawing, 1, __ATOMIC_ACQUIRE)) {
+    if (tell_progress(take, 0, 1)) return bfm_fail(BFM_INTERRUPTED, "the film was cancelled");
+    usleep(50 * 1000);
+  }
+  int status = film_mp4(film, path);
+  __atomic_store_n(&drawing, 0, __ATOMIC_RELEASE);
+  return status;
+}
+
 // the states are those before the steps, then the last one
 static int draw(Take *take, const char *path) {
   const Rows *rows = &take->plan.rows;
@@ -164,7 +178,7 @@ static int draw(Take *take, const char *path) {
                .title = ask ? ask_words(ask) : "",
                .dt = world->domain->substeps * world->model->opt.timestep, .width = WIDTH,
                .height = HEIGHT, .each = tell_progress, .context = take};
-  int status = film_mp4(&film, path);
+  int status = draw_in_turn(take, &film, path);
   free(qpos);
   return status;
 }
