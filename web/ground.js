@@ -33,7 +33,7 @@ export class Ground {
     this.sky = new THREE.Mesh(new THREE.SphereGeometry(1, 24, 16), new THREE.ShaderMaterial({
       ...SKY, side: THREE.BackSide, depthWrite: false, fog: false,
       uniforms: { zenith: { value: new THREE.Color() }, horizon: { value: new THREE.Color() } } }));
-    this.sky.renderOrder = -1;
+    this.sky.renderOrder = 1;  // after all that hides parts of it
     this.floor = new THREE.Mesh(new THREE.PlaneGeometry(1, 1),
       new THREE.MeshLambertMaterial({ map: new THREE.CanvasTexture(document.createElement("canvas")) }));
     this.floor.receiveShadow = true;

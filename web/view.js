@@ -10,7 +10,7 @@ const LEVELS = [{ shadow: 0, ratio: 0.6 }, { shadow: 0, ratio: 1 }, { shadow: 10
   { shadow: 2048, ratio: 2 }];
 const SLOW = 40;    // milliseconds a picture
 const SPARE = 30;   // milliseconds between pictures without a GPU: the simulation needs the CPU as well
-const PATIENCE = 24;  // slow pictures before the view gets simpler
+const PATIENCE = 1000;  // milliseconds of slow pictures before the view gets simpler
 
 // columns and rows of the robots' rectangles
 export function grid(slots, width, height) {
@@ -22,19 +22,18 @@ export function grid(slots, width, height) {
 export class View {
   // Throws if the browser has no WebGL.
   constructor(canvas, { moved }) {
-    const gl = canvas.getContext("webgl2", { antialias: true, powerPreference: "high-performance" });
+    const software = drawsOnCpu();
+    const gl = canvas.getContext("webgl2", { antialias: !software, powerPreference: "high-performance" });
     if (!gl) throw new Error("no WebGL");
-    const software = /swiftshader|llvmpipe|software/i.test(rendererName(gl));
-    this.renderer = new THREE.WebGLRenderer({ canvas, context: gl, antialias: true });
+    this.renderer = new THREE.WebGLRenderer({ canvas, context: gl });
     this.renderer.shadowMap.enabled = true;
     this.renderer.shadowMap.type = THREE.PCFSoftShadowMap;
     this.canvas = canvas;
     this.world = new World();
     this.world.ground.anisotropy(software ? 1 : this.renderer.capabilities.getMaxAnisotropy());
     this.eye = new Eye(canvas, () => this.request());
-    this.best = software ? 2 : 3;
     this.gap = software ? SPARE : 0;
-    this.level = this.best;
+    this.level = this.best = software ? 1 : 3;
     this.slow = 0;
     this.chosen = 0;
     this.moved = moved;
@@ -185,8 +184,9 @@ export class View {
 
   // Pictures that take too long, one after another, make the drawing simpler
   judge(milliseconds) {
-    if (this.fixed || milliseconds > 1000) return;
-    this.slow = milliseconds > SLOW ? this.slow + 1 : Math.max(0, this.slow - 2);
+    if (this.fixed || document.hidden) return;
+    this.slow = milliseconds > SLOW ? this.slow + Math.min(milliseconds, PATIENCE / 2)
+      : Math.max(0, this.slow - 2 * SLOW);
     if (this.slow < PATIENCE || this.level === 0) return;
     this.slow = 0;
     this.level--;
@@ -267,7 +267,12 @@ function edges(i, count, size) {
   return [Math.round(i * size / count), Math.round((i + 1) * size / count)];
 }
 
-function rendererName(gl) {
+// Whether WebGL has no GPU here
+function drawsOnCpu() {
+  const gl = document.createElement("canvas").getContext("webgl2");
+  if (!gl) throw new Error("no WebGL");
   const named = gl.getExtension("WEBGL_debug_renderer_info");
-  return String(gl.getParameter(named ? named.UNMASKED_RENDERER_WEBGL : gl.RENDERER));
+  const name = String(gl.getParameter(named ? named.UNMASKED_RENDERER_WEBGL : gl.RENDERER));
+  gl.getExtension("WEBGL_lose_context")?.loseContext();
+  return /swiftshader|llvmpipe|software/i.test(name);
 }
