@@ -266,18 +266,18 @@ static void test_checks_show_the_place_of_an_error(void **state) {
   Model model = model_new("walker", NULL);
   cJSON *answer = check(&model, PROMPT_REWARD, "upright * spead");
   assert_true(cJSON_IsFalse(cJSON_GetObjectItem(answer, "ok")));
-  assert_int_equal(number_of(answer, "at"), 10);
-  assert_int_equal(number_of(answer, "length"), 5);
+  assert_int_equal((int)number_of(answer, "at"), 10);
+  assert_int_equal((int)number_of(answer, "length"), 5);
   assert_string_equal(cJSON_GetObjectItem(answer, "suggestion")->valuestring, "speed");
   assert_null(strchr(cJSON_GetObjectItem(answer, "error")->valuestring, '\n'));
   cJSON_Delete(answer);
 
   answer = check(&model, PROMPT_GOAL, "torso.z = 1, spead = 2");
-  assert_int_equal(number_of(answer, "at"), 13);
+  assert_int_equal((int)number_of(answer, "at"), 13);
   cJSON_Delete(answer);
   answer = check(&model, PROMPT_GOAL, "torso.z = 1, speed");
-  assert_int_equal(number_of(answer, "at"), 13);
-  assert_int_equal(number_of(answer, "length"), 5);
+  assert_int_equal((int)number_of(answer, "at"), 13);
+  assert_int_equal((int)number_of(answer, "length"), 5);
   cJSON_Delete(answer);
 
   answer = check(&model, PROMPT_REWARD, "1");
@@ -655,7 +655,7 @@ static void test_scenes(void **state) {
     }
     assert_int_equal(meshes, rows[i].meshes);
     assert_int_equal(textures, rows[i].textures);
-    assert_int_equal(number_of(cJSON_GetObjectItem(scene, "camera"), "track"), rows[i].track);
+    assert_int_equal((int)number_of(cJSON_GetObjectItem(scene, "camera"), "track"), rows[i].track);
     assert_true(cJSON_GetArraySize(cJSON_GetObjectItem(scene, "names")) > 100);
     assert_int_equal(cJSON_GetArraySize(cJSON_GetObjectItem(scene, "bodies")), world->model->nbody);
     cJSON_Delete(scene);

@@ -260,8 +260,8 @@ static void test_opening_shows_the_robot(void **state) {
   Client *c = client_new();
   cJSON *scene = open_model(c, 2);
   assert_string_equal(text_of(scene, "domain"), "walker");
-  assert_int_equal(number_of(scene, "slots"), 2);
-  assert_int_equal(number_of(scene, "d"), 64);
+  assert_int_equal((int)number_of(scene, "slots"), 2);
+  assert_int_equal((int)number_of(scene, "d"), 64);
   assert_int_equal(cJSON_GetArraySize(cJSON_GetObjectItem(scene, "blocks")), 8);
   assert_int_equal(cJSON_GetArraySize(cJSON_GetObjectItem(scene, "bodies")), BODIES);
   assert_string_equal(text_of(cJSON_GetObjectItem(scene, "prompt"), "text"), "stand");
@@ -273,7 +273,7 @@ static void test_opening_shows_the_robot(void **state) {
   // nobody has told it anything: it is given the first task
   cJSON *prompted = await(c, "prompted", -1);
   assert_string_equal(text_of(prompted, "text"), "stand");
-  assert_int_equal(number_of(prompted, "slot"), -1);
+  assert_int_equal((int)number_of(prompted, "slot"), -1);
   cJSON_Delete(prompted);
   until(c, is_past, time_of(c) + 0.3);
   assert_true(equal_slots(c));
@@ -418,14 +418,14 @@ static void test_errors_name_their_place(void **state) {
   Message check = {.say = SAY_CHECK, .text = "upright * spead"};
   tell(c, check);
   cJSON *answer = await(c, "checked", c->id);
-  assert_int_equal(number_of(answer, "at"), 10);
+  assert_int_equal((int)number_of(answer, "at"), 10);
   assert_string_equal(text_of(answer, "suggestion"), "speed");
   cJSON_Delete(answer);
 
   say_prompt(c, 0, PROMPT_REWARD, "upright * spead");
   answer = await(c, "refused", c->id);
-  assert_int_equal(number_of(answer, "at"), 10);
-  assert_int_equal(number_of(answer, "length"), 5);
+  assert_int_equal((int)number_of(answer, "at"), 10);
+  assert_int_equal((int)number_of(answer, "length"), 5);
   cJSON_Delete(answer);
   double now = time_of(c);
   until(c, is_past, now + 0.1);  // the robot goes on
@@ -503,7 +503,7 @@ static const char *download(Client *c, TakeKind kind, const char *suffix) {
   c->piece_bytes = 0;
   tell(c, (Message){.say = SAY_TAKE, .kind = kind, .seconds = 1});
   cJSON *taken = await(c, "taken", c->id);
-  assert_int_equal(number_of(taken, "bytes"), c->piece_bytes);
+  assert_int_equal((int)number_of(taken, "bytes"), c->piece_bytes);
   assert_non_null(strstr(text_of(taken, "name"), suffix));
   cJSON_Delete(taken);
   snprintf(path, sizeof path, "/tmp/bfm-test-%d%s", (int)getpid(), suffix);
