@@ -185,7 +185,8 @@ export function begin(canvas) {
     canvas.width = Math.round(width * ratio);
     canvas.height = Math.round(height * ratio);
   }
-  const pen = canvas.getContext("2d");
+  // small and often new: drawn by the CPU, which costs less than a GPU's texture, and far less without one
+  const pen = canvas.getContext("2d", { willReadFrequently: true });
   pen.setTransform(ratio, 0, 0, ratio, 0, 0);
   pen.clearRect(0, 0, width, height);
   return { pen, width, height };
