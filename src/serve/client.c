@@ -19,6 +19,7 @@ enum {
   BURST = 400,       // and at once
   BAD_MOST = 20,     // messages that could not be read
   ACK_SECONDS = 10,  // for which a frame may be unacknowledged
+  LATE_MOST = 10,    // looks at the clock that find one late: the machine may have paused
   BYE_SECONDS = 2,   // to take what waits before the end
 };
 
@@ -33,7 +34,7 @@ struct Client {
   char text[MESSAGE_BYTES];  // of the message that arrives
   size_t size;
   double allowance, refilled;  // messages that it may send, and when that was computed
-  int bad;
+  int bad, late;
   double dismissed;  // when; 0: it was not
 };
 
@@ -167,5 +168,6 @@ ClientState client_write(Client *client, struct lws *wsi) {
 
 int client_is_overdue(Client *client) {
   if (client->dismissed && seconds_now() - client->dismissed > BYE_SECONDS) return 1;
-  return outbox_failed(client->outbox) || outbox_unanswered(client->outbox) > ACK_SECONDS;
+  client->late = outbox_unanswered(client->outbox) > ACK_SECONDS ? client->late + 1 : 0;
+  return client->late > LATE_MOST || outbox_failed(client->outbox);
 }
