@@ -48,7 +48,7 @@ def test_wrong_formula_leaves_the_robot_acting(page):
   assert page.find("#reward").get_attribute("aria-invalid") == "true"
   page.frames(30)
   page.acting("stand")
-  assert page.score > 0.8
+  page.until(lambda: page.score > 0.8)
   page.click("#suggestion")
   assert page.find("#reward").get_attribute("value") == "upright * torso.z"
   page.until("document.querySelector('#error').textContent === ''")
