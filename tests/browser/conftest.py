@@ -129,7 +129,7 @@ class Page:
   def click(self, selector):
     self.find(selector).click()
 
-  def until(self, what, seconds=20, message=""):
+  def until(self, what, seconds=45, message=""):
     """Wait until a JavaScript expression or a function is true, and return its value."""
     end = time.monotonic() + seconds
     while True:
@@ -145,7 +145,7 @@ class Page:
       error: document.querySelector('#error')?.textContent, frames: window.bfm?.framesReceived,
       score: document.querySelector('#score')?.textContent}"""), self.driver.get_log("browser")
 
-  def acting(self, prompt, seconds=20):
+  def acting(self, prompt, seconds=45):
     self.until(f"document.querySelector('#status').textContent === {json.dumps('acting: ' + prompt)}",
                seconds)
 
@@ -164,7 +164,7 @@ class Page:
     if enter:
       field.send_keys(Keys.ESCAPE, Keys.ENTER)
 
-  def tell(self, text, seconds=20):
+  def tell(self, text, seconds=45):
     """Type a reward, apply it and wait until the robot pursues it."""
     self.type(text)
     self.acting(text, seconds)
