@@ -314,7 +314,8 @@ BFM_API bfm_status bfm_agent_prompt_reward(bfm_agent *agent, int replica, int64_
 BFM_API bfm_status bfm_agent_prompt_states(bfm_agent *agent, int replica, int64_t rows,
                                            const float *obs, float *z);
 
-/// Give the agent the name of its domain and prompt states, in place of those it has.
+/// Give the agent the name of its domain, or the path of its robot, and prompt states, in place of
+/// those it has.
 ///
 /// obs is [count, obs_dim], qpos [count, nq], qvel [count, nv] and act [count, na]; NULL for qvel or
 /// act means zeros. Everything is copied. With count 0 the agent gets only the name. On failure the
@@ -536,8 +537,8 @@ BFM_API bfm_status bfm_agent_set_tensor(bfm_agent *agent, int replica, const cha
 /// n independent simulations of one domain, run in parallel.
 typedef struct bfm_env bfm_env;
 
-/// Create `count` simulations of a domain ("walker"; bfm_domain_name lists them), each in a random
-/// initial state.
+/// Create `count` simulations of a domain ("walker"; bfm_domain_name lists them), or of the robot whose
+/// file is at a path ("my_robot.xml"), each in a random initial state.
 ///
 /// threads 0 means one per core. The results are bit-identical for any number of threads. On failure
 /// *env is NULL.
@@ -661,6 +662,12 @@ BFM_API void bfm_env_names(const bfm_env *env, bfm_env_name_callback *each, void
 ///
 /// A domain is a robot with its tasks: walker, cheetah, quadruped, humanoid, jaco, point_mass,
 /// halfcheetah, hopper, walker2d, kitchen. These functions need no handle.
+///
+/// Wherever a function takes a domain's name, it also takes the path of a robot of your own, a model
+/// "my_robot.xml" or "my_robot.urdf" or a description "my_robot.yaml". Such a robot is called by the
+/// name of its file and a hash of its contents, "my_robot#1f0c97e2"; datasets and models carry its
+/// files, and once one has been read, that name is known, too. The file of a path is read at each
+/// call.
 /// @{
 
 /// The name of domain number `index`, NULL beyond the last. help, unless NULL, receives a line about
@@ -671,7 +678,7 @@ BFM_API const char *bfm_domain_name(int index, const char **help);
 
 /// The name of a domain's task number `index`, NULL beyond the last. help and expression, unless
 /// NULL, receive a line about it and its reward; the expression is NULL when the reward depends on
-/// more than the state. The texts are static.
+/// more than the state. The texts are static. Also NULL for an unknown domain.
 ///
 /// Threads: any.
 BFM_API const char *bfm_domain_task(const char *domain, int index, const char **help,
@@ -864,7 +871,8 @@ typedef int bfm_progress_callback(void *context, const bfm_progress *progress);
 /// What bfm_collect does. Fields that are left 0 or NULL mean the default.
 typedef struct {
   size_t size;          ///< Set to sizeof(bfm_collection).
-  const char *env;      ///< The domain, "walker". A resume may leave it NULL: the file names it.
+  const char *env;      ///< The domain, "walker", or the path of a robot, "my_robot.xml". A resume may
+                        ///< leave it NULL: the file names it.
   const char *output;   ///< The path of the dataset, an HDF5 file in D4RL's layout.
   const char *options;  ///< The options of `bfm help collect` as a JSON object.
   int resume;           ///< Not 0: continue the file, with its own options where none are given.

@@ -113,12 +113,15 @@ int cli_collect(int argc, char **argv) {
                             "[ENV]",
                             "Simulate a domain and write every transition to a dataset. The file "
                             "can be read while it grows, and a collector that is killed loses "
-                            "only the last seconds.\v"
+                            "only the last seconds. ENV is a domain that bfm tasks lists, or the "
+                            ".xml, .urdf or .yaml of a robot of your own, whose files become part "
+                            "of the dataset.\v"
                             "Examples:\n"
                             "  bfm collect point_mass --steps 100k -o point_mass.h5\n"
                             "  bfm collect walker --with mood --steps 4M -o mood.h5\n"
                             "  bfm collect walker --with td3 --task run --steps 1M -o run.h5\n"
                             "  bfm collect hopper --with d4rl-medium --steps 1M -o medium.h5\n"
+                            "  bfm collect my_robot.xml --with rnd --steps 1M -o my.h5\n"
                             "  bfm collect --resume --steps 8M -o mood.h5\n",
                             children,
                             NULL,

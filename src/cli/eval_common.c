@@ -100,6 +100,7 @@ int eval_common_take_env(EvalCommon *j, const char *env, const char *list) {
                     j->models[0], j->env, path, env);
   }
   if (j->now) return j->list ? BFM_OK : check_tasks(j, list);
+  warn_of_robot(env);
   snprintf(j->env, sizeof j->env, "%s", env);
   return tasklist_parse(&j->tasks, env, j->list ? j->list : list);
 }

@@ -18,8 +18,8 @@
 #include "data/dataset.h"
 #include "data/episode_index.h"
 #include "data/hdf5.h"
-#include "data/safetensors.h"
 #include "explore/explorer.h"
+#include "nets/checkpoint.h"
 
 // ---------------------------------- ranges -------------------------------------------------------
 
@@ -260,7 +260,7 @@ static void metadata_info(const SafeTensors *file, cJSON *info) {
 
 static int safetensors_info(const char *path, cJSON *info) {
   SafeTensors *file;
-  TRY(safetensors_open(&file, path));
+  TRY(checkpoint_open(&file, path));
   metadata_info(file, info);
   int status = check(path, file, info);
   if (!status && (status = tensors_info(file, info))) bfm_fail_prefix(status, "%s: ", path);

@@ -1,7 +1,7 @@
 // bfm names: list the aliases, model names and functions that a reward of a domain can use.
 
 #include "cli/cli.h"
-#include "envs/domain.h"
+#include "cli/domain_arg.h"
 #include "envs/quantities.h"
 
 typedef struct {
@@ -60,7 +60,7 @@ static void print_json(const World *world) {
 static int run(const Arguments *a) {
   const Domain *domain;
   const World *world;
-  TRY(domain_find(&domain, a->domain));
+  TRY(domain_arg(&domain, a->domain));
   TRY(world_acquire(&world, domain));
   if (a->json) print_json(world);
   else print_names(world);
@@ -75,9 +75,10 @@ int cli_names(int argc, char **argv) {
        "DOMAIN",
        "List everything that a reward of a domain can use: the domain's aliases, the bodies, "
        "joints, sensors and actuators of its model with their quantities, and the functions. bfm "
-       "tasks lists the domains.\v"
+       "tasks lists the domains. " DOMAIN_ARG_HELP "\v"
        "Examples (the second uses names from the first):\n"
        "  bfm names walker\n"
+       "  bfm names my_robot.xml\n"
        "  bfm prompt models/walker.safetensors --reward 'upright * (speed > 2)'\n",
        NULL,
        NULL,

@@ -8,6 +8,7 @@
 #include "cli/eval_common.h"
 #include "cli/prompt_args.h"
 #include "cli/cli.h"
+#include "cli/warn.h"
 #include "core/files.h"
 #include "cli/progress.h"
 #include "core/units.h"
@@ -193,6 +194,7 @@ static int open_policy(Episode *e, const char *options, char *note, size_t size)
   }
   TRY(policy_load(&e->policy, 1, options, &e->actor));
   TRY(world_acquire(&e->world, e->policy.world->domain));
+  warn_of_robot(e->policy.env);
   if (*e->policy.task) snprintf(note, size, "by the policy of %s", e->policy.task);
   return BFM_OK;
 }
@@ -201,6 +203,7 @@ static int open_model(Episode *e, const char *options, char *note, size_t size) 
   double start = seconds_now();
   TRY(bfm_agent_load(&e->model.agent, e->arguments->model, options));
   TRY(prompt_world(e->model.agent, &e->world));
+  warn_of_robot(bfm_agent_env(e->model.agent));
   e->z = calloc(bfm_agent_d(e->model.agent), sizeof *e->z);
   if (!e->z) return bfm_fail(BFM_NO_MEMORY, "out of memory for z");
   TRY(prompt_args_z(&e->ask, e->model.agent, e->z, note, size));

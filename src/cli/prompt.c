@@ -5,6 +5,7 @@
 
 #include "cli/prompt_args.h"
 #include "cli/cli.h"
+#include "cli/warn.h"
 #include "core/json.h"
 #include "core/units.h"
 #include "prompt/prompt.h"
@@ -81,6 +82,7 @@ static int run(const Arguments *a) {
   double start = seconds_now();
   char note[4096] = "";
   TRY(bfm_agent_load(&agent, a->model, NULL));
+  warn_of_robot(bfm_agent_env(agent));
   float *z = calloc(bfm_agent_d(agent), sizeof *z);
   int status = z ? prompt_args_z(&a->prompt, agent, z, note, sizeof note)
                  : bfm_fail(BFM_NO_MEMORY, "out of memory for z");

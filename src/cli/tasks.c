@@ -1,7 +1,7 @@
 // bfm tasks: list the built-in tasks of one domain or of all.
 
 #include "cli/cli.h"
-#include "envs/domain.h"
+#include "cli/domain_arg.h"
 #include "envs/tasks.h"
 
 typedef struct {
@@ -49,18 +49,21 @@ static void print_task(const char *domain, const Task *task, int with_reward) {
   if (with_reward && task->expression) printf("%12s= %s\n", "", task->expression);
 }
 
-static int run(const Arguments *a) {
-  const Domain *domain = NULL;
-  if (a->domain) TRY(domain_find(&domain, a->domain));
-  for (int i = 0; domain_at(i); i++) {
-    if (domain && domain_at(i) != domain) continue;
-    const char *name = domain_at(i)->name;
-    const Task *task;
-    for (int k = 0; (task = task_at(name, k)); k++) {
-      if (a->json) print_json(name, task);
-      else print_task(name, task, domain != NULL);
-    }
+static void list(const Arguments *a, const Domain *domain) {
+  for (const Task *task = domain->tasks; task && task->name; task++) {
+    if (a->json) print_json(domain->name, task);
+    else print_task(domain->name, task, a->domain != NULL);
   }
+}
+
+static int run(const Arguments *a) {
+  const Domain *domain;
+  if (a->domain) {
+    TRY(domain_arg(&domain, a->domain));
+    list(a, domain);
+    return BFM_OK;
+  }
+  for (int i = 0; (domain = domain_at(i)); i++) list(a, domain);
   return BFM_OK;
 }
 
@@ -72,10 +75,11 @@ int cli_tasks(int argc, char **argv) {
       "List the built-in tasks of all domains, or of one domain with their reward expressions. The "
       "third column is the kind of the task: the agents that bfm collect --with mood trains "
       "pursue the known tasks; new tasks are not in that data; prompt tasks are examples of typed "
-      "rewards.\v"
+      "rewards. " DOMAIN_ARG_HELP "\v"
       "Examples:\n"
       "  bfm tasks\n"
-      "  bfm tasks walker\n",
+      "  bfm tasks walker\n"
+      "  bfm tasks my_robot.yaml\n",
       NULL,
       NULL,
       NULL};

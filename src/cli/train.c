@@ -91,6 +91,7 @@ static void print_offline(const Training *t) {
 }
 
 static void print_start(const Training *t) {
+  warn_of_robot(t->env);
   if (!t->agent) {
     print_offline(t);
     return;

@@ -1,10 +1,11 @@
-// Warnings about rewards that depend on what the observations do not show. An agent's prompt states tell
-// more than random states, because a reward may be rare.
+// Warnings about rewards that depend on what the observations do not show, and about changed robots. An
+// agent's prompt states tell more than random states, because a reward may be rare.
 
 #include "cli/warn.h"
 
 #include <stdio.h>
 
+#include "envs/registry.h"
 #include "envs/symmetry.h"
 #include "envs/tasklist.h"
 
@@ -27,4 +28,11 @@ void warn_of_tasks(const char *env, const char *list) {
     }
   }
   tasklist_free(&tasks);
+}
+
+void warn_of_robot(const char *env) {
+  const char *path;
+  if (!registry_has_changed(env, &path)) return;
+  fprintf(stderr, "bfm: warning: %s has changed since %s was read from it; the file's own robot is used\n",
+          path, env);
 }

@@ -10,7 +10,9 @@
 
 #include "collect/collection.h"
 #include "data/hdf5.h"
+#include "data/robot_files.h"
 #include "envs/domain.h"
+#include "envs/robot_bundle.h"
 
 // environments and agents; state: the file of the learners to continue, or NULL
 static int make_crew(Collection *c, uint64_t seed, const char *state) {
@@ -74,12 +76,9 @@ static int create_file(Collection *c) {
 
 static int open_new(Collection *c) {
   if (!c->plan.env) return bfm_fail(BFM_BAD_ARGUMENT, "name an environment: bfm collect walker");
-  if (strlen(c->plan.env) >= sizeof c->env_name) {
-    return bfm_fail(BFM_BAD_ARGUMENT, "there is no environment \"%.64s…\"", c->plan.env);
-  }
-  strcpy(c->env_name, c->plan.env);
   const Domain *domain;
-  TRY(domain_find(&domain, c->env_name));
+  TRY(domain_find(&domain, c->plan.env));
+  snprintf(c->env_name, sizeof c->env_name, "%s", domain->name);
   TRY(options_from_json(collect_options(), &c->options, c->plan.given));
   cJSON *given = cJSON_Parse(c->plan.given);
   int envs_given = cJSON_HasObjectItem(given, "envs");
@@ -113,12 +112,8 @@ static int read_notes(Collection *c, hid_t file) {
   }
   // an earlier resume may have changed the number of transitions
   c->options.steps = hdf5_attribute_number(file, "planned_rows", c->options.steps);
-  if (c->plan.env && strcmp(c->plan.env, env)) {
-    return bfm_fail(BFM_BAD_ARGUMENT, "%s holds data of %s, not of %s", c->plan.path, env,
-                    c->plan.env);
-  }
   strcpy(c->env_name, env);
-  return BFM_OK;
+  return robot_files_read(file);
 }
 
 static int read_numbers(hid_t file, const char *name, int64_t *rows, double **out) {
@@ -131,6 +126,20 @@ static int read_numbers(hid_t file, const char *name, int64_t *rows, double **ou
   *out = malloc((size_t)(*rows + 1) * sizeof **out);
   if (!*out) return bfm_fail(BFM_NO_MEMORY, "out of memory for %" PRId64 " rows", *rows);
   return hdf5_read_doubles(file, name, *rows, 1, *out);
+}
+
+// the environment may be named again, and must then be the same
+static int check_env(const Collection *c) {
+  const Domain *domain;
+  if (!c->plan.env || !strcmp(c->plan.env, c->env_name)) return BFM_OK;
+  if (!robot_is_path(c->plan.env)) {
+    return bfm_fail(BFM_BAD_ARGUMENT, "%s holds data of %s, not of %s", c->plan.path, c->env_name,
+                    c->plan.env);
+  }
+  TRY(domain_find(&domain, c->plan.env));
+  if (!strcmp(domain->name, c->env_name)) return BFM_OK;
+  return bfm_fail(BFM_BAD_ARGUMENT, "%s holds data of %s, but %s is now %s: collect a new file",
+                  c->plan.path, c->env_name, c->plan.env, domain->name);
 }
 
 // observations of an earlier version's domain cannot be continued
@@ -203,6 +212,7 @@ static int continue_file(Collection *c, const Resumed *r, int64_t envs) {
 static int open_resumed(Collection *c) {
   Resumed r = {.collection = c, .last = -1};
   int status = hdf5_use(c->plan.path, read_resumed, &r);
+  if (!status) status = check_env(c);
   CollectOptions before = c->options;
   if (!status) status = options_from_json(collect_options(), &c->options, c->plan.given);
   if (!status) status = check_same(c, &before);

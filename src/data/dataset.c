@@ -14,6 +14,7 @@
 #include "core/files.h"
 #include "core/rng.h"
 #include "data/format.h"
+#include "data/robot_files.h"
 
 // ---------------------------------- formats ------------------------------------------------------
 
@@ -39,7 +40,8 @@ typedef struct {
 static int read_hdf5(hid_t file, void *context) {
   const Hdf5Source *source = context;
   int64_t first_row = source->data->count;
-  int status = read_format(source->data, source->path, file);
+  int status = robot_files_read(file);
+  if (!status) status = read_format(source->data, source->path, file);
   if (!status && source->data->with_extras) {
     status = dataset_merge_notes(source->data, file, first_row);
   }

@@ -19,6 +19,7 @@
 
 #include "core/files.h"
 #include "core/units.h"
+#include "data/robot_files.h"
 
 #define COPY_BYTES (1 << 20)
 
@@ -212,7 +213,10 @@ static int create_table(hid_t file, const Table *table, int64_t planned) {
 
 static int put_contents(const Writer *w, hid_t file, int64_t planned, const Note *notes,
                         int note_count) {
-  for (int i = 0; i < note_count; i++) TRY(hdf5_put_text(file, notes[i].name, notes[i].text));
+  for (int i = 0; i < note_count; i++) {
+    TRY(hdf5_put_text(file, notes[i].name, notes[i].text));
+    if (!strcmp(notes[i].name, "env")) TRY(robot_files_write(file, notes[i].text));
+  }
   TRY(hdf5_put_text(file, "bfm", BFM_VERSION));
   TRY(hdf5_put_number(file, "planned_rows", planned));
   for (int i = 0; i < w->table_count; i++) TRY(create_table(file, &w->tables[i], planned));

@@ -24,7 +24,8 @@ typedef struct {
 size_t table_row_bytes(const Table *table);
 
 // Creates a file with room for the planned rows; fails if the path exists. Beside the notes it has
-// the attributes "bfm" (the version) and "planned_rows": the file is complete when it has that many.
+// the attributes "bfm" (the version) and "planned_rows": the file is complete when it has that many. If
+// the note "env" names a user's own robot, the robot's files are in it, too.
 int writer_create(Writer **writer, const char *path, const Table *tables, int table_count,
                   int64_t planned, const Note *notes, int note_count);
 

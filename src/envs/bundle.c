@@ -35,6 +35,8 @@ void bundle_free(Bundle *bundle) {
   free(bundle);
 }
 
+int bundle_count(const Bundle *bundle) { return bundle ? bundle->count : 0; }
+
 const BundleFile *bundle_file(const Bundle *bundle, int i) {
   return i >= 0 && i < bundle->count ? &bundle->files[i] : NULL;
 }
@@ -144,6 +146,20 @@ int bundle_add(Bundle *bundle, const char *name, const void *bytes, size_t size)
   if (size) memcpy(copy, bytes, size);
   copy[size] = 0;
   return bundle_take(bundle, name, copy, size);
+}
+
+int bundle_put(Bundle *bundle, const char *name, const void *bytes, size_t size) {
+  int found, at = place_of(bundle, name, &found);
+  if (found) {
+    BundleFile old = bundle->files[at];
+    bundle->count--;
+    bundle->size -= old.size;
+    memmove(bundle->files + at, bundle->files + at + 1,
+            (size_t)(bundle->count - at) * sizeof *bundle->files);
+    free(old.name);
+    free(old.bytes);
+  }
+  return bundle_add(bundle, name, bytes, size);
 }
 
 // FNV-1a

@@ -17,7 +17,7 @@ enum {
   BUNDLE_FILES = 2048,       // limits: files,
   BUNDLE_BYTES = 512 << 20,  // bytes of all files,
   BUNDLE_XML = 16 << 20,     // and bytes of the XML
-  BUNDLE_NAME = 256,         // characters of a name
+  BUNDLE_NAME = 120,         // characters of a name
 };
 
 // One file. Its name is relative and has neither "..", nor characters with a meaning to the shell.
@@ -40,9 +40,12 @@ int bundle_gather(Bundle **bundle, const char *path, const char *assets);
 // an empty bundle, and one more file for it, of which it keeps a copy
 int bundle_new(Bundle **bundle);
 int bundle_add(Bundle *bundle, const char *name, const void *bytes, size_t size);
+// the same, but a file of this name gets the new bytes
+int bundle_put(Bundle *bundle, const char *name, const void *bytes, size_t size);
 
 void bundle_free(Bundle *bundle);  // accepts NULL
 
+int bundle_count(const Bundle *bundle);  // of files; 0 without a bundle
 // file number i, in the order of names; NULL after the last
 const BundleFile *bundle_file(const Bundle *bundle, int i);
 const BundleFile *bundle_model(const Bundle *bundle);        // NULL: it has none

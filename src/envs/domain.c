@@ -15,6 +15,8 @@
 
 #include "core/suggest.h"
 #include "envs/quantities.h"
+#include "envs/registry.h"
+#include "envs/robot_bundle.h"
 #include "envs/robot_world.h"
 
 #define PATH_SIZE (PATH_MAX + 64)  // of the path of a model's file
@@ -83,7 +85,7 @@ const Domain *domain_at(int i) {
   return i >= 0 && i < DOMAIN_COUNT && domains[i].name ? domains + i : NULL;
 }
 
-const Domain *domain_named(const char *name) {
+static const Domain *row_named(const char *name) {
   const Domain *domain;
   for (int i = 0; (domain = domain_at(i)); i++) {
     if (!strcmp(domain->name, name)) return domain;
@@ -93,22 +95,25 @@ const Domain *domain_named(const char *name) {
 
 int domain_find(const Domain **domain, const char *name) {
   if (!name) return bfm_fail(BFM_BAD_ARGUMENT, "the domain has no name");
-  *domain = domain_named(name);
+  *domain = row_named(name);
   if (*domain) return BFM_OK;
+  if (robot_is_path(name)) return registry_read(domain, name);
+  if (registry_is_name(name)) return registry_find(domain, name);
   Suggestion nearest = {.word = name};
   for (int i = 0; domain_at(i); i++) suggest_try(&nearest, domain_at(i)->name);
   if (nearest.best) {
     return bfm_fail(BFM_BAD_ARGUMENT, "unknown domain '%s'; did you mean '%s'?", name,
                     nearest.best);
   }
-  return bfm_fail(BFM_BAD_ARGUMENT, "unknown domain '%s'", name);
+  return bfm_fail(BFM_BAD_ARGUMENT,
+                  "unknown domain '%s': name one that bfm tasks lists, or the .xml, .urdf or .yaml "
+                  "of a robot",
+                  name);
 }
 
 int domain_check_obs(const char *name, int64_t obs_dim, const char *path) {
-  const Domain *domain;
-  if (domain_find(&domain, name) || !domain->old_obs_dim || obs_dim != domain->old_obs_dim) {
-    return BFM_OK;
-  }
+  const Domain *domain = name ? row_named(name) : NULL;
+  if (!domain || !domain->old_obs_dim || obs_dim != domain->old_obs_dim) return BFM_OK;
   return bfm_fail(BFM_BAD_FILE,
                   "%s has %d observations: %s %s and has %d now; collect and train again", path,
                   domain->old_obs_dim, name, domain->old_obs, domain->obs_dim);
@@ -222,8 +227,10 @@ static void silence(void) {
   mju_setLogConfig(config);
 }
 
-static int compile(World *world, const char *path) {
+static int compile(World *world) {
   const Domain *domain = world->domain;
+  const char *path = world->path;
+  if (domain->bundle) return robot_compile(&world->model, domain->bundle, domain->robot);
   char error[512] = "";
   char folder[PATH_SIZE];
   snprintf(folder, sizeof folder, "%s", path);
@@ -254,7 +261,7 @@ static int resolve(World *world) {
 }
 
 static int load(World *world) {
-  TRY(compile(world, world->path));
+  if (!world->model) TRY(compile(world));
   TRY(resolve(world));
   if (world->domain->robot) TRY(robot_world_new(world));
   if (world->domain->obs_dim > OBS_MAX || world->model->nu > CTRL_MAX) {
@@ -275,10 +282,15 @@ static void world_free(World *world) {
   free(world);
 }
 
-static int world_new(World **out, const Domain *domain, const char *path) {
+// model: of the domain, which the world takes; NULL: it is compiled
+static int world_new(World **out, const Domain *domain, const char *path, mjModel *model) {
   World *world = *out = calloc(1, sizeof *world);
-  if (!world) return bfm_fail(BFM_NO_MEMORY, "out of memory for %s", domain->name);
+  if (!world) {
+    if (model) mj_deleteModel(model);
+    return bfm_fail(BFM_NO_MEMORY, "out of memory for %s", domain->name);
+  }
   world->domain = domain;
+  world->model = model;
   world->path = strdup(path);
   int status = world->path ? load(world) : bfm_fail(BFM_NO_MEMORY, "out of memory for %s", path);
   if (status) world_free(world);
@@ -291,15 +303,22 @@ static int world_new(World **out, const Domain *domain, const char *path) {
 // users stays until another one has to be compiled. The lock also limits MuJoCo's compiler, which
 // does not promise to be thread-safe, to one thread at a time.
 static World *worlds;
-static pthread_mutex_t worlds_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-static void lock_worlds(void) { pthread_mutex_lock(&worlds_lock); }
-static void unlock_worlds(void) { pthread_mutex_unlock(&worlds_lock); }
+static void take_lock(void) { pthread_mutex_lock(&lock); }
+
+void worlds_unlock(void) { pthread_mutex_unlock(&lock); }
 
 // makes sure that a child of fork() finds the list intact and the lock free
 static void start_sharing(void) {
   silence();
-  pthread_atfork(lock_worlds, unlock_worlds, unlock_worlds);
+  pthread_atfork(take_lock, worlds_unlock, worlds_unlock);
+}
+
+void worlds_lock(void) {
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  pthread_once(&once, start_sharing);
+  take_lock();
 }
 
 static void free_unused(void) {
@@ -314,39 +333,46 @@ static void free_unused(void) {
   }
 }
 
-static int find_or_compile(World **out, const Domain *domain, const char *path) {
-  for (World *w = *out = worlds; w; w = *out = w->next) {
-    if (w->domain == domain && !strcmp(w->path, path)) return BFM_OK;
-  }
+static int add_world(World **out, const Domain *domain, const char *path, mjModel *model) {
   free_unused();
-  TRY(world_new(out, domain, path));
+  TRY(world_new(out, domain, path, model));
   (*out)->next = worlds;
   worlds = *out;
   return BFM_OK;
 }
 
+int world_keep(const Domain *domain, mjModel *model) {
+  World *world;
+  return add_world(&world, domain, "", model);
+}
+
+static int find_or_compile(World **out, const Domain *domain, const char *path) {
+  for (World *w = *out = worlds; w; w = *out = w->next) {
+    if (w->domain == domain && !strcmp(w->path, path)) return BFM_OK;
+  }
+  return add_world(out, domain, path, NULL);
+}
+
 int world_acquire(const World **out, const Domain *domain) {
-  static pthread_once_t once = PTHREAD_ONCE_INIT;
-  char path[PATH_SIZE];
+  char path[PATH_SIZE] = "";
   World *world;
   *out = NULL;
-  pthread_once(&once, start_sharing);
-  TRY(find_model(path, sizeof path, domain->file));
-  lock_worlds();
+  if (!domain->bundle) TRY(find_model(path, sizeof path, domain->file));
+  worlds_lock();
   int status = find_or_compile(&world, domain, path);
   if (!status) {
     world->users++;
     *out = world;
   }
-  unlock_worlds();
+  worlds_unlock();
   return status;
 }
 
 void world_release(const World *world) {
   if (!world) return;
-  lock_worlds();
+  worlds_lock();
   ((World *)world)->users--;
-  unlock_worlds();
+  worlds_unlock();
 }
 
 void world_update(const World *world, mjData *data) {

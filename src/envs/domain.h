@@ -37,6 +37,7 @@ typedef struct {
   const char *name, *help;
   const char *file;           // path below the folder of models
   const struct Robot *robot;  // what its text file says; NULL: the domain is written in C
+  const struct Bundle *bundle;  // the files of a user's robot, which are not in the folder of models
   int obs_dim;
   int old_obs_dim;              // of an earlier version, whose files are refused; 0: never changed
   const char *old_obs;          // what the robot had then: "had a brick before version 0.2"
@@ -72,10 +73,10 @@ typedef struct {
 
 extern const Domain jaco_domain, kitchen_domain;  // the domains that are written in C
 
-// the row with this name; the error for an unknown name suggests the nearest one
+// The row with this name, or the user's robot whose model or description is at this path, or which a
+// dataset or model brought along under this name (registry.h). The error for an unknown name suggests
+// the nearest one. A path is read each time: keep domain->name, which finds the same robot again.
 int domain_find(const Domain **domain, const char *name);
-// the domain with this name, or NULL without a message
-const Domain *domain_named(const char *name);
 // row number i, NULL after the last
 const Domain *domain_at(int i);
 // Refuses a file whose observations are those of an earlier version's domain. name may be NULL, empty
@@ -103,6 +104,13 @@ struct World {
 // may change it. Pair with world_release, which accepts NULL.
 int world_acquire(const World **world, const Domain *domain);
 void world_release(const World *world);
+
+// MuJoCo's compiler works for one thread at a time: who compiles a model holds this lock
+void worlds_lock(void);
+void worlds_unlock(void);
+// makes a world of a model that was compiled already, for the first world_acquire; takes the model.
+// The caller holds the lock
+int world_keep(const Domain *domain, mjModel *model);
 
 // part number i of the observation, without a name after the last
 ObsPart world_part(const World *world, int i);

@@ -297,7 +297,7 @@ bfm_status bfm_domain_rewards(const char *name, const char *text, int64_t count,
   const World *world = NULL;
   Threads *pool = NULL;
   TRY(domain_find(&domain, name));
-  const Task *task = task_find(name, text);
+  const Task *task = task_find(domain->name, text);
   if (task && !task->expression) {
     return bfm_fail(BFM_BAD_ARGUMENT, "the task %s of %s rewards steps, not states", text, name);
   }

@@ -90,7 +90,7 @@ static int read_description(Robot **robot, const Bundle *bundle, const char *pat
   return read_states(*robot, bundle);
 }
 
-static int compile(mjModel **model, const Bundle *bundle, const Robot *robot) {
+int robot_compile(mjModel **model, const Bundle *bundle, const Robot *robot) {
   mjSpec *spec;
   TRY(bundle_spec(bundle, robot->base, &spec));
   int status = robot_edit(robot, spec);
@@ -103,7 +103,7 @@ int robot_load(Robot **robot, mjModel **model, const Bundle *bundle, const char 
   *robot = NULL;
   *model = NULL;
   int status = read_description(robot, bundle, file);
-  if (!status) status = compile(model, bundle, *robot);
+  if (!status) status = robot_compile(model, bundle, *robot);
   if (!status) status = robot_complete(*robot, *model);
   if (!status) status = robot_check(*robot, *model);
   if (!status) return BFM_OK;

@@ -16,4 +16,7 @@ int robot_gather(Bundle **bundle, const char *path);
 // and with all expressions checked. file: what messages call it. The caller frees robot and model.
 int robot_load(Robot **robot, mjModel **model, const Bundle *bundle, const char *file);
 
+// the model of such a robot once more
+int robot_compile(mjModel **model, const Bundle *bundle, const Robot *robot);
+
 #endif

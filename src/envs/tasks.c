@@ -16,15 +16,20 @@ static const Task *tasks_of(const Domain *domain) {
   return domain && domain->tasks ? domain->tasks : none;
 }
 
+static const Task *tasks_named(const char *name) {
+  const Domain *domain;
+  return domain_find(&domain, name) ? none : tasks_of(domain);
+}
+
 const Task *task_find(const char *domain, const char *name) {
-  for (const Task *task = tasks_of(domain_named(domain)); task->name; task++) {
+  for (const Task *task = tasks_named(domain); task->name; task++) {
     if (!strcmp(task->name, name)) return task;
   }
   return NULL;
 }
 
 const Task *task_at(const char *domain, int index) {
-  const Task *task = tasks_of(domain_named(domain));
+  const Task *task = tasks_named(domain);
   for (int i = 0; task->name && i < index; i++) task++;
   return task->name ? task : NULL;
 }

@@ -136,7 +136,7 @@ int explorer_read(bfm_explorer **out, const char *path, int envs, const char *op
   NEED("explorer", out);
   *out = NULL;
   SafeTensors *file;
-  TRY(safetensors_open(&file, path));
+  TRY(checkpoint_open(&file, path));
   int status = load(out, file, envs, options);
   safetensors_close(file);
   if (!status) return BFM_OK;

@@ -9,6 +9,7 @@
 
 #include "core/bf16.h"
 #include "core/number.h"
+#include "envs/registry.h"
 
 // appends a tensor of a network, with a leading axis of this length unless it is 0
 static void add(Entry *entries, int *count, int64_t axis, const char *prefix, const NetTensor *t,
@@ -38,6 +39,50 @@ void checkpoint_add_state(Entry *entries, int *count, const Params *p) {
     add(entries, count, p->replicas, "adam_m.", &t->tensor, p->adam_m + at);
     add(entries, count, p->replicas, "adam_v.", &t->tensor, p->adam_v + at);
   }
+}
+
+// ------------------------------- the robot -------------------------------------------------------
+
+#define ROBOT_PREFIX "robot/"
+
+static Tensor tensor_of_file(const BundleFile *file) {
+  Tensor t = {.type = TENSOR_U8, .dims = 1, .shape = {(int64_t)file->size}, .data = file->bytes};
+  snprintf(t.name, sizeof t.name, ROBOT_PREFIX "%s", file->name);
+  return t;
+}
+
+static int read_robot(Bundle *bundle, const SafeTensors *file) {
+  for (int i = 0; i < safetensors_count(file); i++) {
+    const Tensor *t = safetensors_at(file, i);
+    if (strncmp(t->name, ROBOT_PREFIX, strlen(ROBOT_PREFIX))) continue;
+    if (t->type != TENSOR_U8 || t->dims != 1) {
+      return bfm_fail(BFM_BAD_FILE, "tensor \"%s\" is not a file's bytes", t->name);
+    }
+    TRY(bundle_add(bundle, t->name + strlen(ROBOT_PREFIX), t->data, tensor_bytes(t)));
+  }
+  return BFM_OK;
+}
+
+static int register_robot(const SafeTensors *file) {
+  const char *env = safetensors_metadata(file, "env");
+  Bundle *bundle;
+  if (!env || !registry_is_name(env) || registry_files(env)) return BFM_OK;
+  TRY(bundle_new(&bundle));
+  int status = read_robot(bundle, file);
+  if (!status && bundle_count(bundle)) {
+    return registry_add(bundle, env, safetensors_metadata(file, "robot"));
+  }
+  bundle_free(bundle);
+  return status;
+}
+
+int checkpoint_open(SafeTensors **file, const char *path) {
+  TRY(safetensors_open(file, path));
+  int status = register_robot(*file);
+  if (!status) return BFM_OK;
+  safetensors_close(*file);
+  *file = NULL;
+  return bfm_fail_prefix(status, "%s: ", path);
 }
 
 // ------------------------------- writing ---------------------------------------------------------
@@ -85,7 +130,7 @@ static int write_tensors(const Head *head, const char *json, const Tensor *tenso
                          const char *path) {
   enum { COUNTS = sizeof head->counts / sizeof *head->counts };
   char numbers[COUNTS][32];
-  const char *metadata[2 * (COUNTS + 5) + 1] = {"bfm",       head->kind, "version",
+  const char *metadata[2 * (COUNTS + 6) + 1] = {"bfm",       head->kind, "version",
                                                 BFM_VERSION, "config",   json};
   int m = 6;
   for (int i = 0; i < COUNTS && head->counts[i].name; i++) {
@@ -94,23 +139,29 @@ static int write_tensors(const Head *head, const char *json, const Tensor *tenso
   }
   if (head->env) metadata[m++] = "env", metadata[m++] = head->env;
   if (head->task) metadata[m++] = "task", metadata[m++] = head->task;
+  const char *origin = head->env ? registry_origin(head->env) : "";
+  if (*origin) metadata[m++] = "robot", metadata[m++] = origin;
   return safetensors_write(path, tensors, count, metadata);
 }
 
 int checkpoint_write(Ops *ops, const Head *head, const Entry *entries, int count, int half,
                      const char *path) {
+  const Bundle *robot = head->env ? registry_files(head->env) : NULL;
   TRY(options_set(head->table, head->config, "threads", "0"));  // it does not change any result
   size_t size = 0;
   for (int i = 0; i < count; i++) size += aligned_bytes(&entries[i].tensor);
   char *host = malloc(size), *json = options_to_json(head->table, head->config), *to = host;
-  Tensor *tensors = malloc(count * sizeof *tensors);
+  Tensor *tensors = malloc((count + bundle_count(robot)) * sizeof *tensors);
   int status = BFM_OK;
   if (!json || !host || !tensors) status = bfm_fail(BFM_NO_MEMORY, "out of memory for %s", path);
   for (int i = 0; i < count && !status; i++) {
     status = stage(ops, &entries[i], half, to, &tensors[i]);
     to += aligned_bytes(&entries[i].tensor);
   }
-  if (!status) status = write_tensors(head, json, tensors, count, path);
+  for (int i = 0; i < bundle_count(robot) && !status; i++) {
+    tensors[count + i] = tensor_of_file(bundle_file(robot, i));
+  }
+  if (!status) status = write_tensors(head, json, tensors, count + bundle_count(robot), path);
   free(json);
   free(host);
   free(tensors);

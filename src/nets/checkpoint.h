@@ -29,7 +29,7 @@ typedef struct {
   const char *kind;  // the value of the key "bfm"
   const Option *table;
   void *config;            // written with threads 0
-  const char *env, *task;  // or NULL
+  const char *env, *task;  // or NULL; env may be a user's own robot, whose files are written, too
   struct {
     const char *name;
     int64_t value;
@@ -39,6 +39,9 @@ typedef struct {
 // half: write float32 values of the device as bfloat16, and float64 values as float32
 int checkpoint_write(Ops *ops, const Head *head, const Entry *entries, int count, int half,
                      const char *path);
+
+// Opens a file and registers the robot that it carries, if it does.
+int checkpoint_open(SafeTensors **file, const char *path);
 
 // Uploads all entries. Fails if the file lacks one, has another shape or a value that is not finite,
 // or has further tensors of the same networks. half: accept bfloat16 too

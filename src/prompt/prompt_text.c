@@ -9,6 +9,7 @@
 #include "agent/agent.h"
 #include "core/number.h"
 #include "envs/bulk.h"
+#include "envs/robot_bundle.h"
 #include "envs/domain.h"
 #include "envs/symmetry.h"
 #include "envs/tasks.h"
@@ -91,6 +92,11 @@ bfm_status bfm_agent_set_prompt(bfm_agent *a, const char *env, int64_t count, co
     return bfm_fail(BFM_BAD_ARGUMENT, "%ld prompt states need both obs and qpos", (long)count);
   }
   PromptStates old = a->prompt, taken = {.count = 0};
+  const Domain *domain;
+  if (robot_is_path(env)) {
+    TRY(domain_find(&domain, env));
+    env = domain->name;
+  }
   snprintf(taken.env, sizeof taken.env, "%s", env);  // env may be old.env
   a->prompt = taken;
   int status = take_states(a, count, obs, qpos, qvel, act);

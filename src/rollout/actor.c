@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "agent/agent.h"
-#include "data/safetensors.h"
+#include "nets/checkpoint.h"
 
 // ---------------------------------- agents -------------------------------------------------------
 
@@ -44,7 +44,7 @@ Actor agent_actor(AgentActor *a) {
 int policy_find(Policy *p, const char *path, int *found) {
   *p = (Policy){.path = path};
   SafeTensors *file;
-  TRY(safetensors_open(&file, path));
+  TRY(checkpoint_open(&file, path));
   const char *kind = safetensors_metadata(file, "bfm"), *env = safetensors_metadata(file, "env");
   const char *task = safetensors_metadata(file, "task");
   *found = kind && !strcmp(kind, "policy");

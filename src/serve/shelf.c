@@ -64,7 +64,7 @@ static int read_facts(ModelFacts *facts, const SafeTensors *file, const char *pa
 
 int shelf_facts(ModelFacts *facts, const char *path) {
   SafeTensors *file;
-  TRY(safetensors_open(&file, path));
+  TRY(checkpoint_open(&file, path));
   int status = read_facts(facts, file, path);
   safetensors_close(file);
   return status;

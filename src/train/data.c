@@ -7,6 +7,7 @@
 
 #include "agent/agent.h"
 #include "data/hdf5.h"
+#include "envs/robot_bundle.h"
 #include "envs/tasks.h"
 #include "train/training.h"
 
@@ -53,6 +54,10 @@ static int choose_env(Training *t, const char *named) {
   const char *given = t->settings.env;
   const Domain *domain;
   snprintf(t->env, sizeof t->env, "%s", *given ? given : named);
+  if (robot_is_path(given)) {
+    TRY(domain_find(&domain, given));
+    snprintf(t->env, sizeof t->env, "%s", given = domain->name);
+  }
   if (!*given || !*named || !strcmp(given, named)) return BFM_OK;
   TRY(domain_find(&domain, given));
   return bfm_fail(BFM_BAD_ARGUMENT, "the data is of %s, not of %s: leave out --env", named, given);
