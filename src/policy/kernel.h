@@ -27,69 +27,61 @@ LANE void L(columns)(L(Columns) * c, const PolicyProduct *p, int row, int count)
 }
 
 // out[x · W + w] = dot product of row w of the weight with row x, for W rows and X rows: both are
-// constants where this is inlined, and W·X is a multiple of 4. Where `inputs` is no multiple of 16, the
-// last step takes the last 16 numbers of each row of the weight, with the tails of x.
-#define TILE(kind, Element)                                                                  \
-  LANE void L(tile_##kind)(const Element *const *w, const L(Columns) * c, int inputs, int W, \
-                           int X, float *out) {                                              \
-    L(Lanes) sum[24];                                                                        \
-    const float *x[LANES_TILE_X];                                                            \
-    const Element *v[8];                                                                     \
-    Element few[8][16];                                                                      \
-    UNROLL for (int i = 0; i < W * X; i++) sum[i] = L(set)(0);                               \
-    UNROLL for (int j = 0; j < X; j++) x[j] = c->x[j];                                       \
-    UNROLL for (int i = 0; i < W; i++) v[i] = w[i];                                          \
-    for (int end = inputs / 16 * 16, k = 0;; k = 0) {                                        \
-      for (; k < end; k += 16) {                                                             \
-        L(Lanes) row[8];                                                                     \
-        UNROLL for (int i = 0; i < W; i++) row[i] = L(load_##kind)(v[i] + k);                \
-        UNROLL for (int j = 0; j < X; j++) {                                                 \
-          L(Lanes) numbers = L(load_f32)(x[j] + k);                                          \
-          UNROLL for (int i = 0; i < W; i++) {                                               \
-            sum[j * W + i] = L(fma)(row[i], numbers, sum[j * W + i]);                        \
-          }                                                                                  \
-        }                                                                                    \
-      }                                                                                      \
-      if (x[0] == c->tail[0] || inputs % 16 == 0) break;                                     \
-      end = 16;                                                                              \
-      for (int j = 0; j < X; j++) x[j] = c->tail[j];                                         \
-      for (int i = 0; i < W; i++) {                                                          \
-        v[i] = w[i] + inputs - 16;                                                           \
-        if (inputs >= 16) continue;                                                          \
-        memset(few[i], 0, sizeof few[i]);                                                    \
-        memcpy(few[i], w[i], (size_t)inputs * sizeof(Element));                              \
-        v[i] = few[i];                                                                       \
-      }                                                                                      \
-    }                                                                                        \
-    UNROLL for (int i = 0; i < W * X; i += 4) {                                              \
-      L(sum4)(sum[i], sum[i + 1], sum[i + 2], sum[i + 3], out + i);                          \
-    }                                                                                        \
-  }                                                                                          \
-                                                                                             \
-  LANE void L(stripe_##kind)(const PolicyProduct *p, int row, int W, int X) {                \
-    const PolicyLinear *l = p->layer;                                                        \
-    const Element *weight = (const Element *)l->weight + (size_t)p->member * l->stride;      \
-    L(Columns) c;                                                                            \
-    L(columns)(&c, p, row, X);                                                               \
-    for (int i = p->from; i < p->to; i += W) {                                               \
-      const Element *w[8];                                                                   \
-      float out[24];                                                                         \
-      UNROLL for (int k = 0; k < W; k++) {                                                   \
-        w[k] = weight + (size_t)(i + k < p->to ? i + k : p->to - 1) * l->ld;                 \
-      }                                                                                      \
-      L(tile_##kind)(w, &c, p->inputs, W, X, out);                                           \
-      for (int j = 0; j < X && row + j < p->rows; j++) {                                     \
-        policy_finish(p, row + j, i, i + W < p->to ? W : p->to - i, out + j * W);            \
-      }                                                                                      \
-    }                                                                                        \
-  }                                                                                          \
-                                                                                             \
-  KERNEL void L(product_##kind)(const PolicyProduct *p) {                                    \
-    int alone = LANES_TILE_X == 1 || p->rows == 1;                                           \
-    for (int row = 0; row < p->rows; row += alone ? 1 : LANES_TILE_X) {                      \
-      if (alone) L(stripe_##kind)(p, row, LANES_ALONE, 1);                                   \
-      else L(stripe_##kind)(p, row, LANES_TILE_W, LANES_TILE_X);                             \
-    }                                                                                        \
+// constants where this is inlined, and W·X is a multiple of 4
+#define TILE(kind, Element)                                                                    \
+  LANE void L(tile_##kind)(const Element *const *w, const L(Columns) * c, int inputs, int W,   \
+                           int X, float *out) {                                                \
+    L(Lanes) sum[24];                                                                          \
+    UNROLL for (int i = 0; i < W * X; i++) sum[i] = L(set)(0);                                 \
+    for (int k = 0; k + 16 <= inputs; k += 16) {                                               \
+      L(Lanes) row[8];                                                                         \
+      UNROLL for (int i = 0; i < W; i++) row[i] = L(load_##kind)(w[i] + k);                    \
+      UNROLL for (int j = 0; j < X; j++) {                                                     \
+        L(Lanes) x = L(load_f32)(c->x[j] + k);                                                 \
+        UNROLL for (int i = 0; i < W; i++) sum[j * W + i] = L(fma)(row[i], x, sum[j * W + i]); \
+      }                                                                                        \
+    }                                                                                          \
+    if (inputs % 16) {                                                                         \
+      L(Lanes) row[8];                                                                         \
+      Element few[16] = {0};                                                                   \
+      UNROLL for (int i = 0; i < W; i++) {                                                     \
+        if (inputs < 16) memcpy(few, w[i], (size_t)inputs * sizeof *few);                      \
+        row[i] = L(load_##kind)(inputs < 16 ? few : w[i] + inputs - 16);                       \
+      }                                                                                        \
+      UNROLL for (int j = 0; j < X; j++) {                                                     \
+        L(Lanes) x = L(load_f32)(c->tail[j]);                                                  \
+        UNROLL for (int i = 0; i < W; i++) sum[j * W + i] = L(fma)(row[i], x, sum[j * W + i]); \
+      }                                                                                        \
+    }                                                                                          \
+    UNROLL for (int i = 0; i < W * X; i += 4) {                                                \
+      L(sum4)(sum[i], sum[i + 1], sum[i + 2], sum[i + 3], out + i);                            \
+    }                                                                                          \
+  }                                                                                            \
+                                                                                               \
+  LANE void L(stripe_##kind)(const PolicyProduct *p, int row, int W, int X) {                  \
+    const PolicyLinear *l = p->layer;                                                          \
+    const Element *weight = (const Element *)l->weight + (size_t)p->member * l->stride;        \
+    L(Columns) c;                                                                              \
+    L(columns)(&c, p, row, X);                                                                 \
+    for (int i = p->from; i < p->to; i += W) {                                                 \
+      const Element *w[8];                                                                     \
+      float out[24];                                                                           \
+      UNROLL for (int k = 0; k < W; k++) {                                                     \
+        w[k] = weight + (size_t)(i + k < p->to ? i + k : p->to - 1) * l->ld;                   \
+      }                                                                                        \
+      L(tile_##kind)(w, &c, p->inputs, W, X, out);                                             \
+      for (int j = 0; j < X && row + j < p->rows; j++) {                                       \
+        policy_finish(p, row + j, i, i + W < p->to ? W : p->to - i, out + j * W);              \
+      }                                                                                        \
+    }                                                                                          \
+  }                                                                                            \
+                                                                                               \
+  KERNEL void L(product_##kind)(const PolicyProduct *p) {                                        \
+    int alone = LANES_TILE_X == 1 || p->rows == 1;                                               \
+    for (int row = 0; row < p->rows; row += alone ? 1 : LANES_TILE_X) {                          \
+      if (alone) L(stripe_##kind)(p, row, LANES_ALONE, 1);                                       \
+      else L(stripe_##kind)(p, row, LANES_TILE_W, LANES_TILE_X);                                 \
+    }                                                                                            \
   }
 
 TILE(f32, float)
