@@ -75,38 +75,26 @@ static void run_branch(const Buffers *b, int branch, int rows) {
   const PolicyPass *pass = b->pass;
   const PolicyNet *net = pass->net;
   int member = pass->head / (net->heads / net->body), K = branch ? net->blocks : 1;
-  Layer in = {&net->branch_in[branch],
-              member,
-              rows,
-              0,
-              K,
-              net->z,
-              1,
-              pass->in[branch],
-              (size_t)net->in[branch],
-              b->hidden,
-              (size_t)net->hidden};
-  run_layer(pass, &in);
+  Layer layer;
+  layer.layer = &net->branch_in[branch], layer.member = member, layer.rows = rows, layer.relu = 0;
+  layer.K = K, layer.masked = net->z, layer.strict = 1;
+  layer.x = pass->in[branch], layer.y = b->hidden, layer.ldy = (size_t)net->hidden;
+  layer.ldx = pass->ld_in[branch] ? pass->ld_in[branch] : (size_t)net->in[branch];
+  run_layer(pass, &layer);
   run_norm(pass, &net->branch_norm[branch], member, b->hidden, rows, net->hidden, K, POLICY_TANH);
-  Layer out = {&net->branch_out[branch],
-               member,
-               rows,
-               1,
-               K,
-               net->hidden,
-               0,
-               b->hidden,
-               (size_t)net->hidden,
-               b->feat + (branch ? net->feat : 0),
-               2 * (size_t)net->feat};
-  run_layer(pass, &out);
+  layer.layer = &net->branch_out[branch], layer.relu = 1;
+  layer.masked = net->hidden, layer.strict = 0;
+  layer.x = b->hidden, layer.ldx = (size_t)net->hidden;
+  layer.y = b->feat + (branch ? net->feat : 0), layer.ldy = 2 * (size_t)net->feat;
+  run_layer(pass, &layer);
 }
 
-// branch 1 was computed for one row: copies its half to the others
+// branch 1 was computed for the first rows: copies its half to the others
 static void repeat_branch(const Buffers *b) {
   size_t feat = (size_t)b->pass->net->feat;
   for (int row = b->pass->rows1; row < b->pass->rows; row++) {
-    memcpy(b->feat + (size_t)row * 2 * feat + feat, b->feat + feat, feat * sizeof *b->feat);
+    const float *from = b->feat + (size_t)(row % b->pass->rows1) * 2 * feat;
+    memcpy(b->feat + (size_t)row * 2 * feat + feat, from + feat, feat * sizeof *from);
   }
 }
 
@@ -117,21 +105,21 @@ POLICY_INTERNAL void policy_forward(const PolicyPass *pass) {
   repeat_branch(&b);
   run_branch(&b, 0, pass->rows);
 
-  const float *x = b.feat;
-  int width = 2 * net->feat, masked = net->feat;
+  Layer layer;
+  layer.rows = pass->rows, layer.member = pass->head, layer.K = net->blocks, layer.strict = 0;
+  layer.x = b.feat, layer.ldx = 2 * (size_t)net->feat, layer.masked = net->feat;
   for (int i = 0; i <= net->layers; i++) {
     int last = i == net->layers, norm = !last && net->trunk_norm[i].gain != NULL;
-    float *y = last ? pass->out : b.x[i % 2];
-    int out = last ? net->out : net->hidden;
-    Layer layer = {&net->trunk[i], pass->head, pass->rows, !last && !norm,
-                   net->blocks,    masked,     0,          x,
-                   (size_t)width,  y,          (size_t)out};
+    layer.layer = &net->trunk[i], layer.relu = !last && !norm;
+    layer.y = last ? pass->out : b.x[i % 2];
+    layer.ldy = (size_t)(last ? net->out : net->hidden);
+    if (last && pass->ld_out) layer.ldy = pass->ld_out;
     run_layer(pass, &layer);
     if (norm) {
-      run_norm(pass, &net->trunk_norm[i], pass->head, y, pass->rows, out, net->blocks, POLICY_RELU);
+      run_norm(pass, &net->trunk_norm[i], pass->head, layer.y, pass->rows, net->hidden, net->blocks,
+               POLICY_RELU);
     }
-    x = y;
-    width = masked = out;
+    layer.x = layer.y, layer.ldx = layer.ldy, layer.masked = net->hidden;
   }
 }
 

@@ -101,12 +101,13 @@ POLICY_INTERNAL void policy_float_end(uint64_t before);
 
 // ------------------------------- passes ----------------------------------------------------------
 
-// the first input differs from row to row; the second too, or all rows share one (rows1 = 1)
+// The second input may have fewer rows, which repeat: row i of the first goes with row i % rows1.
 typedef struct {
   const PolicyKernels *kernels;
   const PolicyNet *net;
   int head;  // member
   const float *in[2];
+  size_t ld_in[2], ld_out;  // from one row to the next; 0: as wide as the network's
   int rows, rows1;
   int end_block;  // blocks 0 … end_block-1; 0: all
   float *scratch;

@@ -82,48 +82,67 @@ static void act_of(Pair *p, int row, bfm_policy_how how, float *act, bfm_policy_
   assert_int_equal(status, BFM_POLICY_OK);
 }
 
-// actions by the mean and by the best of some, and their values
+// Actions by the mean, by the best of some, and values. The library acts on few rows through the
+// runtime's kernels: it gets ROWS at once, which it computes with oneDNN.
 static void compare_actions(Pair *p, float tolerance) {
-  float mine[64], theirs[64];
   int n = p->info->act_dim, d = p->info->d, M = p->info->members;
-  float *f = malloc((size_t)(M * d) * sizeof *f);
-  for (int row = 0; row < 8; row++) {
-    const float *obs = p->obs + row * p->info->obs_dim, *z = p->z + row * d;
-    for (int samples = 0; samples <= SAMPLES; samples += SAMPLES) {
+  float mine[64], *theirs = malloc((size_t)(ROWS * n) * sizeof *theirs);
+  float *f = malloc((size_t)(M * ROWS * d) * sizeof *f);
+  for (int samples = 0; samples <= SAMPLES; samples += SAMPLES) {
+    assert_int_equal(bfm_agent_act(p->agent, 0, ROWS, p->obs, p->z, samples, 3, 1, theirs), BFM_OK);
+    assert_int_equal(bfm_agent_F(p->agent, 0, ROWS, p->obs, theirs, p->z, f), BFM_OK);
+    for (int row = 0; row < (samples ? 1 : 8); row++) {  // other rows draw other samples
       bfm_policy_report report;
-      act_of(p, row, (bfm_policy_how){samples, BFM_POLICY_MEAN, 1, 3, row}, mine, &report);
-      assert_int_equal(bfm_agent_act(p->agent, 0, 1, obs, z, samples, 3, row, theirs), BFM_OK);
-      assert_true(apart(mine, theirs, n) <= tolerance);
-
+      const float *z = p->z + row * d;
+      act_of(p, row, (bfm_policy_how){samples, BFM_POLICY_MEAN, 1, 3, 1}, mine, &report);
+      assert_true(apart(mine, theirs + row * n, n) <= tolerance);
       float length = 0, q = 0;
-      assert_int_equal(bfm_agent_F(p->agent, 0, 1, obs, theirs, z, f), BFM_OK);
       for (int i = 0; i < d; i++) length += z[i] * z[i];
-      for (int i = 0; i < M * d; i++) q += f[i] * z[i % d] * sqrtf(d / length) / M;
+      for (int m = 0; m < M; m++) {
+        for (int i = 0; i < d; i++) {
+          q += f[(m * ROWS + row) * d + i] * z[i] * sqrtf((float)d / length) / (float)M;
+        }
+      }
       assert_true(fabsf(report.q - q) <= 1e-4f * (1 + fabsf(q)));
       assert_true(M == 1 ? report.spread == 0 : report.spread > 0);
     }
   }
   free(f);
+  free(theirs);
 }
 
 static void compare_networks(Pair *p) {
-  int d = p->info->d, M = p->info->members;
-  float *mine = malloc((size_t)(ROWS * d + M * d) * sizeof *mine), *theirs = mine + ROWS * d;
-  theirs = malloc((size_t)(ROWS * d + M * d) * sizeof *theirs);
+  int d = p->info->d, M = p->info->members, n = p->info->act_dim;
+  float *mine = malloc((size_t)(ROWS * d + M * d) * sizeof *mine);
+  float *theirs = malloc((size_t)(M * ROWS * d) * sizeof *theirs);
   assert_int_equal(bfm_policy_B(p->policy, p->work, ROWS, p->obs, p->z, mine, &p->error), 0);
   assert_int_equal(bfm_agent_B_one_z(p->agent, 0, ROWS, p->obs, p->z, theirs), BFM_OK);
   assert_true(apart(mine, theirs, (int64_t)ROWS * d) < 2e-5f);
-  for (int i = 0; i < 4; i++) {
-    assert_int_equal(bfm_policy_F(p->policy, p->work, p->obs, p->act + i * p->info->act_dim, p->z,
-                                  mine, &p->error),
+  assert_int_equal(bfm_agent_F_one_z(p->agent, 0, ROWS, p->obs, p->act, p->z, theirs), BFM_OK);
+  for (int row = 0; row < 4; row++) {
+    assert_int_equal(bfm_policy_F(p->policy, p->work, p->obs + row * p->info->obs_dim,
+                                  p->act + row * n, p->z, mine, &p->error),
                      0);
-    assert_int_equal(bfm_agent_F(p->agent, 0, 1, p->obs, p->act + i * p->info->act_dim, p->z,
-                                 theirs),
-                     BFM_OK);
-    assert_true(apart(mine, theirs, (int64_t)M * d) < 2e-5f);
+    for (int m = 0; m < M; m++) {
+      assert_true(apart(mine + m * d, theirs + (m * ROWS + row) * d, d) < 2e-5f);
+    }
   }
   free(mine);
   free(theirs);
+}
+
+// one row or forty, the library's actions are nearly the same: the runtime's kernels and oneDNN agree
+static void compare_few(Pair *p) {
+  int n = p->info->act_dim;
+  float one[64], *all = malloc((size_t)(ROWS * n) * sizeof *all);
+  assert_int_equal(bfm_agent_pi(p->agent, 0, ROWS, p->obs, p->z, all), BFM_OK);
+  for (int row = 0; row < 4; row++) {
+    assert_int_equal(bfm_agent_pi(p->agent, 0, 1, p->obs + row * p->info->obs_dim,
+                                  p->z + row * p->info->d, one),
+                     BFM_OK);
+    assert_true(apart(one, all + row * n, n) < 2e-6f);
+  }
+  free(all);
 }
 
 static void to_unit(float *z, int d) {
@@ -224,6 +243,7 @@ static void test_algorithms(void **state) {
       compare_prompts(&p);
       compare_tracking(&p);
     }
+    compare_few(&p);
     close_pair(&p);
   }
 }
