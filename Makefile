@@ -241,7 +241,7 @@ test-unit: $(UNIT:=.run)
 
 # With SAN=thread: the tests of what threads share. test_runs is left out, as gcc 12's sanitizer does
 # not know pthread_clockjoin_np.
-THREADED := collect crew evaluate interface outbox reward robot_file sim stage threads
+THREADED := collect crew evaluate interface outbox policy_safety reward robot_file sim stage threads
 THREADED := $(THREADED:%=$(BUILD)/tests/unit/test_%)
 test-threads: export TSAN_OPTIONS ?= history_size=7:suppressions=$(CURDIR)/tests/tsan.supp
 test-threads: $(THREADED:=.run)

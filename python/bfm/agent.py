@@ -334,7 +334,7 @@ class Agent:
     all), weights as "f32", "bf16" or "int8" (None: as they are); half is the same as "bf16"."""
     kinds = (None, "bf16", "int8", "f32")
     if weights not in kinds:
-      raise ValueError(f"weights must be f32, bf16 or int8, not {weights!r}")
+      raise ArgumentError(f"weights must be f32, bf16 or int8, not {weights!r}")
     kind = kinds.index(weights or ("bf16" if half else None))
     check(lib.bfm_agent_export(self._handle, replica, path_bytes(path), members, kind, prompt_states))
 
