@@ -339,15 +339,16 @@ static double read_number(const cJSON *item, const char *key, double missing) {
   return cJSON_IsNumber(number) ? number->valuedouble : missing;
 }
 
-static void read_signals(const cJSON *array, Signal *out) {
+static void read_signals(const cJSON *array, Signal *signals) {
   const cJSON *item;
+  int count = 0;
   cJSON_ArrayForEach(item, array) {
+    Signal *out = signals + count++;
     read_text(item, "part", out->part, sizeof out->part);
     read_text(item, "name", out->name, sizeof out->name);
     read_text(item, "unit", out->unit, sizeof out->unit);
     out->low = read_number(item, "low", 0), out->high = read_number(item, "high", 0);
     out->mean = read_number(item, "mean", 0), out->std = read_number(item, "std", -1);
-    out++;
   }
 }
 

@@ -357,6 +357,18 @@ static bfm_policy_status choose(const bfm_policy *p, bfm_policy_work *w, const f
                    "the training data");
 }
 
+// checks everything, then chooses
+static bfm_policy_status act_on(const bfm_policy *p, bfm_policy_work *w, const float *obs,
+                                const float *z, const bfm_policy_how *how, float *act,
+                                bfm_policy_report *report, bfm_policy_error *error) {
+  bfm_policy_status status = check_how(w, how, error);
+  if (!status) status = policy_check_obs(p, obs, error);
+  if (status) return status;
+  report_distance(p, obs, report);
+  status = policy_check_z(z, p->info.d, error);
+  return status ? status : choose(p, w, obs, z, how, act, report, error);
+}
+
 bfm_policy_status bfm_policy_act(const bfm_policy *policy, bfm_policy_work *work, const float *obs,
                                  const float *z, const bfm_policy_how *how, float *act,
                                  bfm_policy_report *report, bfm_policy_error *error) {
@@ -375,12 +387,8 @@ bfm_policy_status bfm_policy_act(const bfm_policy *policy, bfm_policy_work *work
     return policy_fail(error, BFM_POLICY_BAD_ARGUMENT, "the workspace was made for another model");
   }
   uint64_t before = policy_float_begin();
-  if (!obs || !z) status = policy_fail(error, BFM_POLICY_BAD_ARGUMENT, "obs or z is NULL");
-  if (!status) status = check_how(work, how, error);
-  if (!status) status = policy_check_obs(policy, obs, error);
-  if (!status) report_distance(policy, obs, report);
-  if (!status) status = policy_check_z(z, policy->info.d, error);
-  if (!status) status = choose(policy, work, obs, z, how, act, report, error);
+  if (obs && z) status = act_on(policy, work, obs, z, how, act, report, error);
+  else status = policy_fail(error, BFM_POLICY_BAD_ARGUMENT, "obs or z is NULL");
   if (status) {
     memcpy(act, work->safe, (size_t)policy->info.act_dim * sizeof *act);
     report->q = report->spread = NAN;

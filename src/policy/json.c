@@ -63,8 +63,8 @@ static int plain_string(PolicyJson *j, char *out, size_t size) {
   if (!close || memchr(j->at, '\\', (size_t)(close - j->at))) return 0;
   size_t length = (size_t)(close - j->at);
   if (length + 1 > size) length = size ? size - 1 : 0;
-  if (length) memcpy(out, j->at, length);
-  if (size) out[length] = 0;
+  if (out && length) memcpy(out, j->at, length);
+  if (out && size) out[length] = 0;
   j->at = close + 1;
   return 1;
 }

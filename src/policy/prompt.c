@@ -278,8 +278,8 @@ bfm_policy_status bfm_policy_prompt_states(const bfm_policy *policy, bfm_policy_
                                            long long rows, const float *obs, float *z,
                                            bfm_policy_error *error) {
   policy_clear(error);
+  if (!z) return policy_fail(error, BFM_POLICY_BAD_ARGUMENT, "z is NULL");
   bfm_policy_status status = check_rows(policy, work, rows, obs, error);
-  if (!status && !z) status = policy_fail(error, BFM_POLICY_BAD_ARGUMENT, "z is NULL");
   if (status) return status;
   int d = policy->info.d, K = policy->info.blocks;
   enum { PIECE = 64 };
