@@ -93,8 +93,8 @@ static void read_sizes(LearnSizes *s, const cJSON *sizes) {
     if (!cJSON_IsNumber(item) || !(item->valuedouble > 0 && item->valuedouble < 1e6)) return;
     values[i] = item->valuedouble;
   }
-  *s = (LearnSizes){(int64_t)values[0], (int64_t)values[1], (int64_t)values[2], (int64_t)values[3],
-                    values[4],          values[5]};
+  *s = (LearnSizes){(int64_t)values[0], (int64_t)values[1], (int64_t)values[2],
+                    (int64_t)values[3], values[4],          values[5]};
 }
 
 static int save(Learn *l) {
@@ -192,7 +192,8 @@ static int run_measure(Learn *l) {
   if (l->stopped) return BFM_OK;
   char rate[32];
   short_count(l->sizes.rate, rate, sizeof rate);
-  learn_say(l, "learn   %s: data by %s, then %s with networks %" PRId64 " wide and batch %" PRId64
+  learn_say(l,
+            "learn   %s: data by %s, then %s with networks %" PRId64 " wide and batch %" PRId64
             ", %s steps/s here",
             l->env, l->mood ? "a learner for each task" : "a learner that seeks novelty",
             l->options.algo, l->sizes.hidden, l->sizes.batch, rate);

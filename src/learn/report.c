@@ -30,10 +30,10 @@ typedef struct {
   bfm_agent *agent;
   TaskList tasks;
   int64_t episodes;
-  double *returns;   // [tasks, EPISODES], scratch
-  double *mean;      // [COLUMNS, tasks]
-  double *learner;   // [tasks], NaN where no learner had the task
-  int best;          // BY_MEAN or BY_BEST, whichever earns more
+  double *returns;  // [tasks, EPISODES], scratch
+  double *mean;     // [COLUMNS, tasks]
+  double *learner;  // [tasks], NaN where no learner had the task
+  int best;         // BY_MEAN or BY_BEST, whichever earns more
   char model[PATH_MAX], strip[PATH_MAX];
 } Report;
 
@@ -230,7 +230,8 @@ static int print_data(const Report *r, FILE *out) {
   cJSON *options = NULL;
   char *text = bfm_agent_options(r->agent);
   if (text) options = cJSON_Parse(text);
-  fprintf(out, " (width %.0f, batch %.0f)", cJSON_GetNumberValue(cJSON_GetObjectItem(options, "hidden")),
+  fprintf(out, " (width %.0f, batch %.0f)",
+          cJSON_GetNumberValue(cJSON_GetObjectItem(options, "hidden")),
           cJSON_GetNumberValue(cJSON_GetObjectItem(options, "batch")));
   const cJSON *coverage = cJSON_GetObjectItem(covered, "coverage"), *cells;
   if ((cells = cJSON_GetObjectItem(coverage, "cells"))) {
@@ -277,7 +278,7 @@ static int write_report(const Report *r) {
   if (!status) status = output_open(&file, path);
   if (!status) status = output_write(&file, text, size);
   if (!status) status = output_commit(&file);
-  if (!status) learn_say(r->l, "\n%s", text);
+  if (!status && r->l->plan->say) r->l->plan->say(r->l->plan->context, text);
   free(text);
   return status;
 }
