@@ -301,14 +301,15 @@ int64_t models_version(Models *m, int index) {
 // fields of a model, as in the messages hello and model
 static void describe(Models *m, int index, cJSON *item) {
   const Entry *e = &m->entries[index];
-  char title[192];
+  char title[192], robot[64];
   pthread_mutex_lock(&m->lock);
   ModelFacts facts = e->facts;
   int loaded = e->newest != NULL;
   pthread_mutex_unlock(&m->lock);
-  int named = strstr(e->label, facts.env) != NULL;
-  snprintf(title, sizeof title, "%s%s%s%s", e->label, named ? "" : " (", named ? "" : facts.env,
-           named ? "" : ")");
+  // without the checksum of a user's own robot
+  snprintf(robot, sizeof robot, "%.*s", (int)strcspn(facts.env, "#"), facts.env);
+  if (strstr(e->label, robot)) snprintf(title, sizeof title, "%s", e->label);
+  else snprintf(title, sizeof title, "%s (%s)", e->label, robot);
   log_add_text(item, "label", e->label);
   log_add_text(item, "path", e->path);
   log_add_text(item, "domain", facts.env);
