@@ -223,7 +223,8 @@ function connection(how) {
   touch?.end();
   const [title, sentence] = LOST[how];
   box.querySelector("strong").textContent = title;
-  box.querySelector("p").textContent = link.reason ? `${link.reason} ${sentence}` : sentence;
+  box.querySelector("p").textContent = link.reason
+    ? `The server ended the connection: ${link.reason}. ${sentence}` : sentence;
   status(how === "lost" ? "connection lost, trying again" : "not connected");
 }
 
