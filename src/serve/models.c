@@ -146,12 +146,12 @@ typedef struct {
 // A file that is no model is left out: a run of single-task agents has policies.
 static int add_model_of_run(void *context, const char *path, const char *stem) {
   const OfRun *of = context;
-  const char *run = of->models->runs[of->run].label, *dot = strchr(stem, '.'), *seed = dot ? dot : "";
+  const char *run = of->models->runs[of->run].label, *seed = strchr(stem, '.');
   int best = !strncmp(stem, "best", strlen("best"));
   char name[LABEL_SIZE], label[LABEL_SIZE];
   if (find_path(of->models, path) >= 0) return BFM_OK;
-  snprintf(name, sizeof name, "%.27s%s%.7s", run, best ? ".best" : "", seed);
-  if (best || *seed) choose_label(of->models, name, label);
+  snprintf(name, sizeof name, "%.27s%s%.7s", run, best ? ".best" : "", seed ? seed : "");
+  if (best || seed) choose_label(of->models, name, label);
   else snprintf(label, sizeof label, "%s", run);
   (void)add_entry(of->models, path, label, of->run, best);
   return BFM_OK;
