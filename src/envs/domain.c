@@ -271,7 +271,7 @@ static int load(World *world) {
   world->resting = mj_copyModel(NULL, world->model);
   if (!world->resting) return bfm_fail(BFM_NO_MEMORY, "out of memory for %s", world->domain->name);
   world->resting->opt.disableflags |= mjDSBL_ACTUATION;
-  return BFM_OK;
+  return world->domain->bundle ? robot_check_starts(world) : BFM_OK;
 }
 
 static void world_free(World *world) {

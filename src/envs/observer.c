@@ -353,11 +353,12 @@ int observer_new(Observer **out, const Robot *robot, const mjModel *model) {
     int before = o->size;
     for (int i = 0; i < part->items.count && !status; i++) {
       c.item = part->items.of[i];
-      status = item(&c, c.item.text, 0);
+      status = robot_goes_on(robot, item(&c, c.item.text, 0));
     }
     o->counts[p] = o->size - before;
   }
-  if (!status && !o->size) status = bfm_fail(BFM_BAD_FILE, "%s: nothing is observed", robot->file);
+  if (!status && !o->size && !robot_problem_count(robot))
+    status = bfm_fail(BFM_BAD_FILE, "%s: nothing is observed", robot->file);
   if (status) {
     observer_free(o);
     *out = NULL;

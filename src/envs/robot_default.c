@@ -573,13 +573,15 @@ static int choose_camera(Default *d) {
 }
 
 static int count_numbers(Default *d) {
+  Robot *robot = d->robot;
   Observer *observer;
-  TRY(observer_new(&observer, d->robot, d->model));
+  int problems = robot_problem_count(robot);
+  TRY(observer_new(&observer, robot, d->model));
   int size = observer_size(observer);
   observer_free(observer);
-  if (!d->robot->size) d->robot->size = size;
-  if (size) return BFM_OK;
-  return bfm_fail(BFM_BAD_FILE, "%s: nothing is observed", d->robot->file);
+  if (robot_problem_count(robot) > problems) return BFM_OK;
+  if (!robot->size) robot->size = size;
+  return robot_goes_on(robot, robot_check_size(robot, size));
 }
 
 static int complete(Default *d) {

@@ -15,7 +15,7 @@
 #include "core/paths.h"
 #include "envs/quantities.h"
 
-enum { COLUMNS = 100, NUMBER = 32 };
+enum { COLUMNS = 98, NUMBER = 32 };
 
 typedef struct {
   FILE *out;
@@ -52,41 +52,41 @@ static void scalar(FILE *out, const char *text) {
 
 static void number(char text[NUMBER], double value) {
   char *end;
-  int digits = 1;
+  int digits = value == floor(value) && fabs(value) < 1e6 ? 7 : 1;
   do number_write(text, NUMBER, digits, value);
   while (number_read(text, &end) != value && ++digits <= 17);
 }
 
 // "indent key: value"
-static void pair(const Writer *w, int indent, const char *key, const char *value) {
+static void pair(FILE *out, int indent, const char *key, const char *value) {
   if (!value) return;
-  fprintf(w->out, "%*s", indent, "");
-  scalar(w->out, key);
-  fputs(": ", w->out);
-  scalar(w->out, value);
-  fputc('\n', w->out);
+  fprintf(out, "%*s", indent, "");
+  scalar(out, key);
+  fputs(": ", out);
+  scalar(out, value);
+  fputc('\n', out);
 }
 
 // "key: value" of one entry, "key: [a, b]" of several, in lines of at most 100 columns
 static void list(const Writer *w, int indent, const char *key, const RobotList *list) {
+  int column = indent + (int)strlen(key) + 3;
   if (list->count == 1) {
-    pair(w, indent, key, list->of[0].text);
+    pair(w->out, indent, key, list->of[0].text);
     return;
   }
-  int column = COLUMNS;
   fprintf(w->out, "%*s", indent, "");
   scalar(w->out, key);
-  fputs(":\n", w->out);
+  fputs(": [", w->out);
   for (int i = 0; i < list->count; i++) {
     int length = (int)strlen(list->of[i].text) + 4;
-    if (i) fputc(',', w->out);
     if (column + length > COLUMNS) {
-      fprintf(w->out, "%s%*s%s", i ? "\n" : "", indent + 2, "", i ? " " : "[");
-      column = indent + 2;
-    } else {
+      fprintf(w->out, "\n%*s", indent + 4, "");
+      column = indent + 4;
+    } else if (i) {
       fputc(' ', w->out);
     }
     scalar(w->out, list->of[i].text);
+    if (i + 1 < list->count) fputc(',', w->out);
     column += length;
   }
   fputs("]\n", w->out);
@@ -148,11 +148,11 @@ static void write_model(const Writer *w, const char *model_name) {
     example(w, "help: a robot of mine");
     gap(w);
   }
-  pair(w, 0, "help", r->help.text);
+  pair(w->out, 0, "help", r->help.text);
   comment(w, 0, "the MJCF or URDF file, relative to this file");
-  pair(w, 0, "model", model_name);
-  if (r->base != BASE_DEFAULT) pair(w, 0, "base", r->base == BASE_FREE ? "free" : "fixed");
-  if (w->comments) pair(w, 0, "assets", r->assets.text);
+  pair(w->out, 0, "model", model_name);
+  if (r->base != BASE_DEFAULT) pair(w->out, 0, "base", r->base == BASE_FREE ? "free" : "fixed");
+  if (w->comments) pair(w->out, 0, "assets", r->assets.text);
   gap(w);
 }
 
@@ -166,7 +166,7 @@ static void write_camera(const Writer *w) {
   }
   if (*names) comment(w, 0, "the camera of pictures and films, one of: %s", names);
   else comment(w, 0, "the model has no camera: pictures and films show all of it");
-  pair(w, 0, "camera", camera);
+  pair(w->out, 0, "camera", camera);
   gap(w);
 }
 
@@ -176,18 +176,18 @@ static void write_time(const Writer *w) {
   comment(w, 0, "physics steps of a control step: %d × %g s = %g ms", w->robot->substeps,
           w->model->opt.timestep, 1000 * dt);
   number(text, w->robot->substeps);
-  pair(w, 0, "substeps", text);
+  pair(w->out, 0, "substeps", text);
   comment(w, 0, "control steps of an episode: %d × %g ms = %g s", w->robot->episode, 1000 * dt,
           w->robot->episode * dt);
   number(text, w->robot->episode);
-  pair(w, 0, "episode", text);
+  pair(w->out, 0, "episode", text);
   gap(w);
   write_camera(w);
   comment(w, 0,
           "range: an action of ±1 is an end of its control's range; raw: an action is the control, "
           "clipped to its range. The model has %d controls",
           (int)w->model->nu);
-  pair(w, 0, "actions", w->robot->actions == ACTIONS_RAW ? "raw" : "range");
+  pair(w->out, 0, "actions", w->robot->actions == ACTIONS_RAW ? "raw" : "range");
   gap(w);
 }
 
@@ -208,7 +208,7 @@ static void write_observed(const Writer *w) {
     list(w, 2, r->observed[p].name.text, &r->observed[p].items);
   }
   number(size, r->size);
-  if (!w->comments) pair(w, 0, "size", size);  // people change what is observed
+  if (!w->comments) pair(w->out, 0, "size", size);  // people change what is observed
   if (r->goal.count) {
     list(w, 0, "goal", &r->goal);
   } else {
@@ -220,46 +220,42 @@ static void write_observed(const Writer *w) {
 
 // ---------------------------------- resets -------------------------------------------------------
 
-static void write_noise(const Writer *w, const RobotReset *reset) {
+static void write_noise(FILE *out, const RobotReset *reset) {
   const RobotNoise *noises[] = {&reset->qpos, &reset->qvel};
   const char *separator = "";
-  fputs("noise: {", w->out);
+  fputs("noise: {", out);
   for (int i = 0; i < 2; i++) {
     char text[NUMBER];
     if (noises[i]->size <= 0) continue;
     number(text, noises[i]->size);
-    fprintf(w->out, "%s%s: %s %s", separator, i ? "qvel" : "qpos",
+    fprintf(out, "%s%s: %s %s", separator, i ? "qvel" : "qpos",
             noises[i]->normal ? "normal" : "uniform", text);
     separator = ", ";
   }
-  fputs("}\n", w->out);
+  fputs("}\n", out);
 }
 
-static void write_raise(const Writer *w, const RobotReset *reset) {
+static void write_raise(FILE *out, const RobotReset *reset) {
   char by[NUMBER], from[NUMBER];
   number(by, reset->by);
-  if (isnan(reset->from)) {
-    fprintf(w->out, "raise: %s\n", by);
-    return;
-  }
   number(from, reset->from);
-  fprintf(w->out, "raise: {from: %s, by: %s}\n", from, by);
+  if (isnan(reset->from)) fprintf(out, "raise: %s\n", by);
+  else fprintf(out, "raise: {from: %s, by: %s}\n", from, by);
 }
 
-static int write_reset(const Writer *w, const RobotReset *reset) {
+int robot_write_reset(FILE *out, const RobotReset *reset, int in_bundle) {
   char name[PATH_MAX];
-  fputs("  - ", w->out);
   switch (reset->kind) {
-    case RESET_KEYFRAME: pair(w, 0, "keyframe", reset->text.text); break;
-    case RESET_JOINTS: pair(w, 0, "joints", reset->limited ? "limited" : "random"); break;
-    case RESET_NOISE: write_noise(w, reset); break;
-    case RESET_ORIENTATION: pair(w, 0, "orientation", "random"); break;
-    case RESET_RAISE: write_raise(w, reset); break;
-    case RESET_REDRAW: fputs(reset->limited ? "redraw: floor\n" : "redraw\n", w->out); break;
-    case RESET_SETTLE: fprintf(w->out, "settle: %d\n", reset->steps); break;
+    case RESET_KEYFRAME: pair(out, 0, "keyframe", reset->text.text); break;
+    case RESET_JOINTS: pair(out, 0, "joints", reset->limited ? "limited" : "random"); break;
+    case RESET_NOISE: write_noise(out, reset); break;
+    case RESET_ORIENTATION: pair(out, 0, "orientation", "random"); break;
+    case RESET_RAISE: write_raise(out, reset); break;
+    case RESET_REDRAW: fputs(reset->limited ? "redraw: floor\n" : "redraw\n", out); break;
+    case RESET_SETTLE: fprintf(out, "settle: %d\n", reset->steps); break;
     case RESET_STATES:
       TRY(path_inside(name, reset->text.text));
-      pair(w, 0, "states", w->comments ? reset->text.text : name);
+      pair(out, 0, "states", in_bundle ? name : reset->text.text);
   }
   return BFM_OK;
 }
@@ -272,7 +268,10 @@ static int write_resets(const Writer *w) {
       "are keyframe: NAME, states: FILE.npz, joints: random or limited, noise: {qpos: uniform "
       "0.1, qvel: normal 0.1}, orientation: random, raise: 0.01, redraw, settle: 200");
   fputs(r->reset_count ? "reset:\n" : "reset: []\n", w->out);
-  for (int i = 0; i < r->reset_count; i++) TRY(write_reset(w, r->resets + i));
+  for (int i = 0; i < r->reset_count; i++) {
+    fputs("  - ", w->out);
+    TRY(robot_write_reset(w->out, r->resets + i, !w->comments));
+  }
   gap(w);
   return BFM_OK;
 }
@@ -285,7 +284,7 @@ static void write_terminated(const Writer *w, const char *body) {
     example(w, "terminated: %s.zz < 0", body);
     gap(w);
   }
-  pair(w, 0, "terminated", w->robot->terminated.text);
+  pair(w->out, 0, "terminated", w->robot->terminated.text);
 }
 
 static void write_aliases(const Writer *w, const char *body) {
@@ -302,12 +301,12 @@ static void write_aliases(const Writer *w, const char *body) {
   for (int i = 0; i < r->alias_count; i++) {
     const Alias *alias = r->aliases + i;
     if (!*alias->help) {
-      pair(w, 2, alias->name, alias->expression);
+      pair(w->out, 2, alias->name, alias->expression);
       continue;
     }
     fprintf(w->out, "  %s:\n", alias->name);
-    pair(w, 4, "is", alias->expression);
-    pair(w, 4, "help", alias->help);
+    pair(w->out, 4, "is", alias->expression);
+    pair(w->out, 4, "help", alias->help);
   }
   gap(w);
 }
@@ -333,10 +332,10 @@ static void write_tasks(const Writer *w, const char *body) {
   for (int i = 0; i < r->task_count; i++) {
     const Task *task = r->tasks + i;
     fprintf(w->out, "  %s:\n", task->name);
-    pair(w, 4, "reward", task->expression);
-    pair(w, 4, "step", task->step);
-    pair(w, 4, "help", *task->help ? task->help : NULL);
-    pair(w, 4, "kind", kinds[task->kind]);
+    pair(w->out, 4, "reward", task->expression);
+    pair(w->out, 4, "step", task->step);
+    pair(w->out, 4, "help", *task->help ? task->help : NULL);
+    pair(w->out, 4, "kind", kinds[task->kind]);
   }
   gap(w);
 }
@@ -366,7 +365,7 @@ static void write_edits_of(const Writer *w, int changes) {
       write_element(w, edit);
       fputs(changes ? ":\n" : "\n", w->out);
     }
-    if (changes) pair(w, 6, edit->attribute.text, edit->value.text);
+    if (changes) pair(w->out, 6, edit->attribute.text, edit->value.text);
     last = edit;
   }
 }
