@@ -129,7 +129,9 @@ static void test_examples(void **state) {
   assert_int_equal(read->goal.count, 1);
   assert_int_equal(read->edit_count, 1);
   assert_non_null(read->terminated.text);
-  if (robot_complete(read, model) || robot_check(read, model)) fail_msg("%s", bfm_error());
+  if (robot_check_aliases(read, model) || robot_complete(read, model) || robot_check(read, model)) {
+    fail_msg("%s", bfm_error());
+  }
   free(yaml);
   robot_free(read);
   robot_free(robot);
