@@ -49,9 +49,7 @@ static int path_from(char out[PATH_MAX], const char *file, const char *other) {
 
 static int check_new(const Arguments *a) {
   const char *path = a->paths[0];
-  if (!a->output) {
-    return bfm_fail(BFM_BAD_ARGUMENT, "name the file to write: -o my_robot.yaml");
-  }
+  if (!a->output) { return bfm_fail(BFM_BAD_ARGUMENT, "name the file to write: -o my_robot.yaml"); }
   if (a->path_count > 1) {
     return bfm_fail(BFM_BAD_ARGUMENT, "name one model, not %s and %s", path, a->paths[1]);
   }
@@ -68,7 +66,8 @@ static int check_new(const Arguments *a) {
 }
 
 // the text of a start, from the model alone
-static int start(const char *path, const char *model_name, char **yaml, int *observed, int *actions) {
+static int start(const char *path, const char *model_name, char **yaml, int *observed,
+                 int *actions) {
   Bundle *bundle;
   Robot *robot;
   mjModel *model;
@@ -169,8 +168,8 @@ static void print_json(const char *path, const RobotProblems *problems, cJSON *i
 static int check(const Arguments *a, const char *path) {
   RobotProblems problems = {.count = 0};
   if (!robot_is_path(path)) {
-    return cli_fail(bfm_fail(BFM_BAD_ARGUMENT,
-                             "%s is no robot: its name ends in .yaml, .xml or .urdf", path));
+    return cli_fail(
+        bfm_fail(BFM_BAD_ARGUMENT, "%s is no robot: its name ends in .yaml, .xml or .urdf", path));
   }
   cJSON *info = cJSON_CreateObject();
   cJSON_AddStringToObject(info, "file", path);
@@ -199,8 +198,9 @@ static int run(const Arguments *a) {
                              suggest_say(&nearest, ": it is new or check")));
   }
   if (!a->path_count) {
-    return cli_fail(bfm_fail(BFM_BAD_ARGUMENT, is_new ? "name a model: bfm robot new my_robot.xml -o my_robot.yaml"
-                                              : "name a robot: bfm robot check my_robot.yaml"));
+    return cli_fail(bfm_fail(BFM_BAD_ARGUMENT,
+                             is_new ? "name a model: bfm robot new my_robot.xml -o my_robot.yaml"
+                                    : "name a robot: bfm robot check my_robot.yaml"));
   }
   if (is_new) {
     int status = run_new(a);
@@ -214,7 +214,8 @@ static int run(const Arguments *a) {
 }
 
 static const struct argp_option own_options[] = {
-    {"output", 'o', "FILE", 0, "new: the description to write, a .yaml file that does not exist", 0},
+    {"output", 'o', "FILE", 0, "new: the description to write, a .yaml file that does not exist",
+     0},
     {"json", 'j', NULL, 0, "check: print one JSON object for each robot, with its problems", 0},
     {0},
 };

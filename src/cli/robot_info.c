@@ -19,9 +19,11 @@ static void add_counts(cJSON *info, const mjModel *m) {
   const struct {
     const char *name;
     double value;
-  } rows[] = {
-      {"bodies", (double)m->nbody - 1}, {"joints", (double)m->njnt},   {"dofs", (double)m->nv},
-      {"actuators", (double)m->nu},     {"sensors", (double)m->nsensor}};
+  } rows[] = {{"bodies", (double)m->nbody - 1},
+              {"joints", (double)m->njnt},
+              {"dofs", (double)m->nv},
+              {"actuators", (double)m->nu},
+              {"sensors", (double)m->nsensor}};
   double mass = 0;
   for (int b = 1; b < m->nbody; b++) mass += m->body_mass[b];
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -176,21 +178,25 @@ static void wrap(const char *name, const char *text) {
   putchar('\n');
 }
 
-static void print_part(const cJSON *part) {
-  char head[32];
+// "begin one, two, three"
+static void wrap_list(const char *name, const char *begin, const cJSON *list) {
   const cJSON *item;
   char *text = NULL;
   size_t size;
   FILE *out = open_memstream(&text, &size);
   if (!out) return;
-  fprintf(out, "%d:", get(part, "count")->valueint);
-  cJSON_ArrayForEach(item, get(part, "items")) {
-    fprintf(out, " %s%s", item->valuestring, item->next ? "," : "");
-  }
+  fputs(begin, out);
+  cJSON_ArrayForEach(item, list) fprintf(out, "%s%s", item->valuestring, item->next ? ", " : "");
   fclose(out);
-  snprintf(head, sizeof head, "  %s", get(part, "name")->valuestring);
-  wrap(head, text);
+  wrap(name, text);
   free(text);
+}
+
+static void print_part(const cJSON *part) {
+  char head[80], count[32];
+  snprintf(head, sizeof head, "  %s", get(part, "name")->valuestring);
+  snprintf(count, sizeof count, "%d: ", get(part, "count")->valueint);
+  wrap_list(head, count, get(part, "items"));
 }
 
 static void print_actions(const cJSON *info) {
@@ -203,12 +209,6 @@ static void print_actions(const cJSON *info) {
     printf("    %-*s %g … %g\n", INDENT - 5, get(action, "name")->valuestring,
            number(action, "low"), number(action, "high"));
   }
-}
-
-static void print_list(const char *name, const cJSON *list, const char *none) {
-  const cJSON *item;
-  if (!cJSON_GetArraySize(list)) wrap(name, none);
-  cJSON_ArrayForEach(item, list) wrap(item == list->child ? name : "", item->valuestring);
 }
 
 static void print_tasks(const cJSON *tasks) {
@@ -231,9 +231,11 @@ void robot_print(const cJSON *info) {
   printf("%s\n", get(info, "file")->valuestring);
   print_text("robot", get(info, "name"), "");
   if (cJSON_IsString(get(info, "help"))) print_text("help", get(info, "help"), "");
-  printf("  %-*s%.0f bodies, %.0f joints, %.0f degrees of freedom, %.0f actuators, %.0f sensors, %.4g kg\n",
-         INDENT - 2, "model", number(info, "bodies"), number(info, "joints"), number(info, "dofs"),
-         number(info, "actuators"), number(info, "sensors"), number(info, "mass_kg"));
+  printf(
+      "  %-*s%.0f bodies, %.0f joints, %.0f degrees of freedom, %.0f actuators, %.0f sensors, %.4g "
+      "kg\n",
+      INDENT - 2, "model", number(info, "bodies"), number(info, "joints"), number(info, "dofs"),
+      number(info, "actuators"), number(info, "sensors"), number(info, "mass_kg"));
   printf("  %-*s%g ms: %g physics steps of %g ms\n", INDENT - 2, "control step",
          number(info, "control_step_ms"), number(info, "substeps"), number(info, "timestep_ms"));
   printf("  %-*s%g control steps, %g s\n", INDENT - 2, "episode", number(info, "episode"),
@@ -241,10 +243,12 @@ void robot_print(const cJSON *info) {
   printf("  %-*s%.0f numbers\n", INDENT - 2, "observed", number(info, "obs_dim"));
   cJSON_ArrayForEach(item, get(info, "observed")) print_part(item);
   print_actions(info);
-  print_list("reset", get(info, "reset"), "the model's default state");
+  int resets = cJSON_GetArraySize(get(info, "reset"));
+  wrap_list("reset", resets ? "" : "the model's default state", get(info, "reset"));
   print_text("terminated", get(info, "terminated"), "never: only the time limit ends an episode");
   print_text("camera", get(info, "camera"), "none: pictures show all of the model");
-  print_list("goal", get(info, "goal"), "the whole observation");
+  int goals = cJSON_GetArraySize(get(info, "goal"));
+  wrap_list("goal", goals ? "" : "the whole observation", get(info, "goal"));
   cJSON_ArrayForEach(item, get(info, "aliases")) {
     char text[512];
     snprintf(text, sizeof text, "%s = %s", item->string, item->valuestring);

@@ -443,6 +443,6 @@ void draw_joints(const World *world, mjData *data, Draws *draw) {
 
 void draw_again(int *rejected) {
   if (++*rejected == DRAWS_MAX) {
-    mju_error("no initial state without a collision in %d draws: is the model damaged?", DRAWS_MAX);
+    mju_error("no initial state without a collision in %d draws", DRAWS_MAX);
   }
 }

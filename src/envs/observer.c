@@ -136,7 +136,11 @@ static Entry *grow(Observer *o) {
 static int add(Compiler *c, Entry entry) {
   Observer *o = c->observer;
   if (o->size + entry.count > OBS_MAX) {
-    return robot_fail(c->robot, c->item, "the observation has more than %d numbers", OBS_MAX);
+    return robot_fail(
+        c->robot, c->item,
+        "the observation has more than %d numbers: choose fewer with \"observed\" in a "
+        "robot's .yaml",
+        OBS_MAX);
   }
   entry.out = o->size;
   o->size += entry.count;

@@ -155,16 +155,23 @@ static void read_terminated(const World *world, mjData *data, int i, const doubl
   *(int *)out = world->domain->terminated(world, data);
 }
 
+static int fail_start(const Robot *robot) {
+  RobotText place = {0};
+  char said[512];
+  const char *reason = strstr(bfm_error(), ": ");  // after "environment 0"
+  snprintf(said, sizeof said, "%s", reason ? reason + 2 : bfm_error());
+  for (int i = 0; i < robot->reset_count; i++) {
+    ResetKind kind = robot->resets[i].kind;
+    if (kind == RESET_REDRAW || kind == RESET_RAISE) place = robot->resets[i].text;
+  }
+  return robot_fail(robot, place, "no episode can start: %s", said);
+}
+
 static int draw_starts(const World *world, Sim *sim) {
   const Robot *robot = world->domain->robot;
   int over = 1;
   for (int i = 0; i < STARTS && over; i++) {
-    if (sim_reset(sim, NULL)) {
-      RobotText place = robot->reset_count ? robot->resets[0].text : (RobotText){0};
-      char said[512];
-      snprintf(said, sizeof said, "%s", bfm_error());
-      return robot_fail(robot, place, "an episode cannot start: %s", said);
-    }
+    if (sim_reset(sim, NULL)) return fail_start(robot);
     if (!world->domain->terminated) return BFM_OK;
     TRY(sim_read(sim, SIM_STATE, read_terminated, &over));
   }

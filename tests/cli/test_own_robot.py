@@ -5,6 +5,7 @@ import h5py
 import numpy as np
 import pytest
 from conftest import TINY, refused, run
+from playground import Client, Server
 from safetensors import safe_open
 from safetensors.numpy import save_file
 
@@ -83,6 +84,24 @@ def test_everything_works_without_the_robot_s_files(made, tmp_path):
   assert "keep the pole up" in run("tasks", model).stdout
   info = run("info", model).stdout
   assert name in info and "cart.yaml" in info
+
+
+def test_the_playground_offers_the_robot(made):
+  folder, name = made
+  server = Server(folder / "run/model.safetensors")
+  try:
+    client = Client(server)
+    assert [model["domain"] for model in client.hello["models"]] == [name]
+    scene = client.open()
+    assert [body["name"] for body in scene["bodies"]] == ["world", "cart", "pole"]
+    assert {task["name"] for task in scene["tasks"]} == {"balance", "far"}
+    client.say("prompt", slot=0, kind="reward", text="upright")
+    assert len(client.read("prompted")["z"]) == 8
+    client.say("prompt", slot=0, kind="pose", qpos=[0.5, 0.1])
+    assert client.read("prompted")["kind"] == "pose"
+    assert client.count_frames(0.5) > 0
+  finally:
+    assert server.stop() == (0, "")
 
 
 def test_single_task_policies_carry_the_robot(made, tmp_path):

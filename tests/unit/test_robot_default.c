@@ -571,7 +571,9 @@ static void test_large_models(void **state) {
 
   xml = chain(500, 0);
   assert_int_equal(example_complete(&e, bundle_of(xml)), BFM_BAD_FILE);
-  assert_string_equal(bfm_error(), "robot.xml: the observation has more than 1024 numbers");
+  assert_string_equal(bfm_error(),
+                      "robot.xml: the observation has more than 1024 numbers: choose fewer with "
+                      "\"observed\" in a robot's .yaml");
   example_free(&e);
   free(xml);
 
