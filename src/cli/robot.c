@@ -109,14 +109,16 @@ static int run_new(const Arguments *a) {
 // "robot.yaml:12:3: …" → 12, 3 and what follows; 0, 0 without a place
 static const char *place_of(const char *path, const char *message, int *line, int *column) {
   size_t length = strlen(path);
-  int end = 0;
+  char *end;
   *line = *column = 0;
-  if (strncmp(message, path, length)) return message;
-  if (sscanf(message + length, ":%d:%d: %n", line, column, &end) == 2 && end) {
-    return message + length + end;
-  }
-  *line = *column = end = 0;
-  return message;
+  if (strncmp(message, path, length) || message[length] != ':') return message;
+  long row = strtol(message + length + 1, &end, 10);
+  if (*end != ':') return message;
+  long place = strtol(end + 1, &end, 10);
+  if (strncmp(end, ": ", 2)) return message;
+  *line = (int)row;
+  *column = (int)place;
+  return end + 2;
 }
 
 // in the order of the file

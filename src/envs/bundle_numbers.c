@@ -35,12 +35,13 @@ static int64_t in_floats(const void *values, int64_t count) {
 
 // the name of an array with a NaN, or NULL
 static const char *find_array(const mjModel *m) {
-  MJMODEL_POINTERS_PREAMBLE(m)
 #undef MJ_M
 #define MJ_M(n) m->n
-#define X(type, array, rows, columns)                                                          \
-  if (_Generic(m->array, double *: in_doubles, float *: in_floats, default: none)(             \
-          m->array, (int64_t)m->rows * (columns)))                                             \
+#define X(type, array, rows, columns)                         \
+  if (_Generic(m->array,                                      \
+      double *: in_doubles,                                   \
+      float *: in_floats,                                     \
+      default: none)(m->array, (int64_t)m->rows * (columns))) \
     return #array;
   MJMODEL_POINTERS
 #undef X
@@ -57,7 +58,8 @@ static int has_nan(XmlSlice value) {
     const char *word = c;
     while (c < end && !strchr(" \t\r\n", *c)) c++;
     if (word < c && strchr("+-", *word)) word++;
-    if (c - word >= 3 && !strncasecmp(word, "nan", 3) && (c - word == 3 || word[3] == '(')) return 1;
+    if (c - word >= 3 && !strncasecmp(word, "nan", 3) && (c - word == 3 || word[3] == '('))
+      return 1;
   }
   return 0;
 }
@@ -70,7 +72,8 @@ static int is_name(XmlSlice attribute) {
 static const XmlAttribute *find_attribute(XmlReader *r) {
   while (!xml_next(r) && r->kind != XML_END) {
     for (int i = 0; r->kind == XML_OPEN && i < r->count; i++) {
-      if (!is_name(r->attributes[i].name) && has_nan(r->attributes[i].value)) return r->attributes + i;
+      if (!is_name(r->attributes[i].name) && has_nan(r->attributes[i].value))
+        return r->attributes + i;
     }
   }
   return NULL;

@@ -120,8 +120,8 @@ static void test_examples(void **state) {
   char *yaml = write_it(robot, model, 1);
   for (char *c = yaml; *c; c++) {
     int starts_line = c == yaml || c[-1] == '\n';
-    if (starts_line && c[0] == '#' && c[1] != ' ') memmove(c, c + 1, strlen(c));
-    else if (starts_line && c[0] == '#' && c[1] == ' ' && c[2] == ' ') memmove(c, c + 1, strlen(c));
+    int is_example = c[0] == '#' && (c[1] != ' ' || c[2] == ' ');
+    if (starts_line && is_example) memmove(c, c + 1, strlen(c));
   }
   Robot *read = parse(yaml);
   assert_int_equal(read->task_count, 3);
