@@ -43,7 +43,7 @@ static const char *find_array(const mjModel *m) {
       float *: in_floats,                                     \
       default: none)(m->array, (int64_t)m->rows * (columns))) \
     return #array;
-  MJMODEL_POINTERS
+  MJMODEL_POINTERS;
 #undef X
   return in_doubles(m->opt.gravity, 3) ? "gravity" : NULL;
 }
