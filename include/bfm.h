@@ -861,6 +861,7 @@ typedef struct {
   double seconds;     ///< Since this call began the stage.
   const char *note;   ///< Latest results such as "fb -12.3  actor 4.1", or empty. Valid during the
                       ///< call.
+  double limit;       ///< Seconds after which the stage ends in any case; 0: no limit.
 } bfm_progress;
 
 /// A run calls this function at the beginning and at the end of each stage, and a few times a second in

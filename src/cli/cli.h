@@ -13,6 +13,7 @@
 #define CLI_VERSION "bfm " BFM_VERSION
 
 // A subcommand gets "bfm NAME" as argv[0] and returns the program's exit status.
+int cli_learn(int argc, char **argv);
 int cli_train(int argc, char **argv);
 int cli_collect(int argc, char **argv);
 int cli_data(int argc, char **argv);

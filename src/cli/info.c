@@ -11,7 +11,7 @@
 
 #include "agent/agent.h"
 #include "cli/cli.h"
-#include "cli/coverage.h"
+#include "data/coverage.h"
 #include "cli/pictures.h"
 #include "cli/records.h"
 #include "cli/robot_info.h"
