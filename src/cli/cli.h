@@ -28,6 +28,7 @@ int cli_paper(int argc, char **argv);
 int cli_info(int argc, char **argv);
 int cli_tasks(int argc, char **argv);
 int cli_names(int argc, char **argv);
+int cli_robot(int argc, char **argv);
 int cli_bench(int argc, char **argv);
 
 // Print "bfm: " and bfm_error() to standard error. Returns the exit status: `status` itself, or after

@@ -45,7 +45,7 @@ static void print_json(const char *domain, const Task *task) {
 }
 
 static void print_task(const char *domain, const Task *task, int with_reward) {
-  printf("%-12s%-20s%-8s%s\n", domain, task->name, kinds[task->kind], task->help);
+  printf("%-11s %-19s %-8s%s\n", domain, task->name, kinds[task->kind], task->help);
   if (with_reward && task->expression) printf("%12s= %s\n", "", task->expression);
 }
 

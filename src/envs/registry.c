@@ -41,7 +41,7 @@ static void name_robot(char name[ROBOT_NAME], const char *path, const Bundle *bu
   if (length > STEM) length = STEM;
   uint64_t hash = bundle_hash(bundle);
   snprintf(name, ROBOT_NAME, "%.*s#%08" PRIx32, length, base, (uint32_t)(hash ^ hash >> 32));
-  for (char *c = name; *c && *c != '#'; c++) {
+  for (char *c = name; c < name + length; c++) {
     if (!isalnum((unsigned char)*c) && !strchr("_.-", *c)) *c = '_';
   }
 }
@@ -187,18 +187,17 @@ static int register_robot(Entry **out, Bundle *bundle, Robot *robot, mjModel *mo
   Entry *e = *out = calloc(1, sizeof *e);
   int status = e ? BFM_OK : bfm_fail(BFM_NO_MEMORY, "out of memory for %s", path);
   uint64_t source = bundle_hash(bundle);
+  if (e) e->bundle = bundle;
+  else bundle_free(bundle);
   if (!status) status = make_canonical(bundle, robot, model);
   if (!status) {
-    e->bundle = bundle;
     name_robot(e->name, path, bundle);
     status = keep(out);
-    e = *out;
+    if (!status) status = set_origin(*out, path, source);
+    if (!status && !(*out)->robot) return make_domain(*out, robot, model);
   } else {
-    free(e);
-    bundle_free(bundle);
+    entry_free(e);
   }
-  if (!status) status = set_origin(e, path, source);
-  if (!status && !e->robot) return make_domain(e, robot, model);
   robot_free(robot);
   mj_deleteModel(model);
   return status;
