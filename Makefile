@@ -174,6 +174,11 @@ $(BUILD)/tests/unit/%: tests/unit/%.c $(BUILD)/objects.a
 	$(SAY) $(CC) $(bfm_CPPFLAGS) $(bfm_CFLAGS) -MF $@.d $(bfm_LDFLAGS) $< -o $@ \
 	  $(filter %.o,$^) $(BUILD)/objects.a -lcmocka $(LDLIBS)
 
+# it opens the library as other programs do, and is linked with nothing of ours
+$(BUILD)/tests/unit/test_two_mujocos: tests/unit/test_two_mujocos.c $(BUILD)/libbfm.so
+	@mkdir -p $(@D)
+	$(SAY) $(CC) $(bfm_CPPFLAGS) $(bfm_CFLAGS) -MF $@.d $< -o $@ -lcmocka -ldl
+
 $(BUILD)/tests/unit/test_cuda: $(CUDA_TESTS)
 $(BUILD)/tests/unit/test_progress: $(BUILD)/src/cli/progress.o
 $(BUILD)/tests/unit/test_statistics: $(BUILD)/src/paper/statistics.o
