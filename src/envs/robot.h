@@ -149,4 +149,9 @@ int robot_complete(Robot *robot, const mjModel *model);
 // whether a sensor's reading depends on where in the world a mobile robot is or which way it faces
 int robot_sensor_is_global(const mjModel *model, int sensor);
 
+enum { ROBOT_ELEMENT = 160 };  // bytes of an element's name
+// the shortest name that means this body or sensor: its own, one with a prefix, or a number
+void robot_element_name(const Robot *robot, const mjModel *model, mjtObj type, int id,
+                        char name[ROBOT_ELEMENT]);
+
 #endif
