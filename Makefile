@@ -59,7 +59,8 @@ bfm_CFLAGS := -std=gnu11 -Wall -Wextra -Wno-pass-failed -march=$(ARCH) -fPIC -fn
 # of the program: no path of the machine that built it
 CHECKOUT := $(shell realpath -m --relative-to=$(BUILD) .)
 RPATH = $$ORIGIN/lib:$$ORIGIN/$(UP)$(CHECKOUT)/.deps/lib
-$(BUILD)/tests/%: UP := ../../
+# private: a library that is made for a test keeps its own
+$(BUILD)/tests/%: private UP := ../../
 # an rpath of the old kind also serves the libraries that lie beside those found by it
 bfm_LDFLAGS = -Wl,--disable-new-dtags,-rpath,'$(RPATH)' -L.deps/lib $(SANITIZE) $(LDFLAGS)
 LDLIBS := -ldnnl $(HDF5_LIBS) -lmujoco -lmuparser -lcjson -lyaml -lpng -lz -lm -ldl -pthread
