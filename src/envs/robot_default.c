@@ -670,11 +670,24 @@ static int count_numbers(Default *d) {
   return bfm_fail(BFM_BAD_FILE, "%s: nothing is observed", d->robot->file);
 }
 
+static int choose_substeps(Default *d) {
+  double fitting = rint(STEP / d->model->opt.timestep);
+  if (d->robot->substeps) return BFM_OK;
+  if (fitting > ROBOT_SUBSTEPS) {
+    return bfm_fail(
+        BFM_BAD_FILE,
+        "%s: with a timestep of %g s, a control step of %g s has %.0f physics steps, but at "
+        "most %d are supported: write substeps into a robot file, or take a longer timestep",
+        d->robot->file, d->model->opt.timestep, STEP, fitting, ROBOT_SUBSTEPS);
+  }
+  d->robot->substeps = fitting > 0 ? (int)fitting : 1;
+  return BFM_OK;
+}
+
 static int complete(Default *d) {
   Robot *robot = d->robot;
   const mjModel *m = d->model;
-  int fitting = (int)lrint(STEP / m->opt.timestep);
-  if (!robot->substeps) robot->substeps = fitting > 0 ? fitting : 1;
+  TRY(choose_substeps(d));
   if (!robot->episode) robot->episode = 1000;
   if (robot->actions == ACTIONS_UNSET) robot->actions = ACTIONS_RANGE;
   mj_kinematics(m, d->data);
