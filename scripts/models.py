@@ -51,6 +51,13 @@ WHEELS = {
         ("*/licenses/LICENSE", "licenses/nicegui", "nicegui-3.18.0.dist-info/licenses/"),
     ],
 }
+# a MuJoCo of another version, in a folder of its own, which only a test loads
+OTHER = {
+    "mujoco_core==4.0.0": [
+        ("mujoco/libmujoco.so.*", "other", "mujoco/"),
+        ("*/licenses/LICENSE", "licenses/mujoco_core", "mujoco_core-4.0.0.dist-info/licenses/"),
+    ],
+}
 OPTIONAL = {"gymnasium_robotics==1.4.2": "kitchen"}  # a domain that the others do not need
 
 
@@ -102,10 +109,11 @@ def is_done(stamp, requirement, target):
 def main():
   parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
   parser.add_argument("--wheels", type=pathlib.Path, help="folder to search for wheels first")
+  parser.add_argument("--other", action="store_true", help="only the MuJoCo of another version")
   parser.add_argument("--target", type=pathlib.Path, default=ROOT / ".deps")
   args = parser.parse_args()
 
-  for requirement, rows in WHEELS.items():
+  for requirement, rows in (OTHER if args.other else WHEELS).items():
     stamp = args.target / "stamps" / requirement
     if is_done(stamp, requirement, args.target):
       continue

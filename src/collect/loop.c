@@ -5,6 +5,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <unistd.h>
 
 #include "core/units.h"
 
@@ -12,6 +13,7 @@
 #define PIECE_SECONDS 4.0  // after which a write includes rows of unfinished episodes
 #define SAVE_FIRST 5.0     // seconds to the first save of the learners; the pause then doubles
 #define SAVE_SECONDS 60.0  // up to this
+#define IDLE_MAX 100       // control steps in which every simulation diverges
 
 // ---------------------------------- one control step ---------------------------------------------
 
@@ -42,6 +44,18 @@ static int put_row(Collection *c, int i, int64_t number, double now) {
   return episodes_put(c->waiting, c->writer, &c->moment, i, label, now);
 }
 
+// a robot whose simulations always diverge would never fill the file
+static int check_progress(Collection *c) {
+  int diverged = 0;
+  for (int i = 0; i < c->n; i++) diverged += c->moment.ended[i] == BFM_END_DIVERGED;
+  c->idle = diverged == c->n ? c->idle + 1 : 0;
+  if (c->idle < IDLE_MAX) return BFM_OK;
+  return bfm_fail(BFM_DIVERGED,
+                  "all simulations of %s diverge at once: check its initial states, timestep and "
+                  "controls",
+                  c->crew.env_name);
+}
+
 static int step(Collection *c) {
   Moment *m = &c->moment;
   bfm_env_state(c->env, m->qpos, m->qvel, m->act_state);
@@ -50,6 +64,7 @@ static int step(Collection *c) {
   TRY(crew_simulate(&c->crew, c->env, m->actions, m->rewards));
   bfm_env_obs(c->env, m->next_obs);
   bfm_env_end_reasons(c->env, m->ended);
+  TRY(check_progress(c));
   stagger(c);
 
   double now = seconds_now();
@@ -127,11 +142,15 @@ static int finish(Collection *c) {
   return ends_early(c) && c->rows < c->options.steps ? shorten(c) : BFM_OK;
 }
 
-// keep the data, and the learners' last save from before they diverged
+// keep the data, if there are any, and the learners' last save from before they diverged
 static int finish_diverged(Collection *c) {
   char why[512];
   snprintf(why, sizeof why, "%s", bfm_error());
   TRY(finish(c));
+  if (!c->rows) {
+    unlink(c->plan.path);
+    return bfm_fail(BFM_DIVERGED, "%s", why);
+  }
   return bfm_fail(BFM_DIVERGED, "%s; the %" PRId64 " transitions collected before are in %s", why,
                   c->rows, c->plan.path);
 }

@@ -16,9 +16,10 @@
 
 // limits of a file; larger ones are refused
 enum {
-  ROBOT_BYTES = 1 << 18,  // of the file
-  ROBOT_DEPTH = 6,        // nested lists and mappings
-  ROBOT_ITEMS = 1024,     // entries of a list or mapping
+  ROBOT_BYTES = 1 << 18,   // of the file
+  ROBOT_DEPTH = 6,         // nested lists and mappings
+  ROBOT_ITEMS = 1024,      // entries of a list or mapping
+  ROBOT_SUBSTEPS = 10000,  // physics steps of a control step
 };
 
 // a value as the file has it, and its place for messages. text NULL: the file does not have it;

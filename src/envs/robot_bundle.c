@@ -27,7 +27,8 @@ static int gather_states(Bundle *bundle, const Robot *robot, const char *path) {
   if (!step) return BFM_OK;
   TRY(states_name(step, name));
   TRY(path_beside(from, path, step->text.text));
-  if (input_bytes(from, &bytes, &size)) return robot_fail(robot, step->text, "%s", bfm_error());
+  if (input_bytes_within(from, BUNDLE_BYTES - bundle->size, &bytes, &size))
+    return robot_fail(robot, step->text, "%s", bfm_error());
   if (!bundle_take(bundle, name, bytes, size)) return BFM_OK;
   return robot_fail(robot, step->text, "%s", bfm_error());
 }
@@ -57,7 +58,7 @@ static int gather(Bundle **bundle, const char *path, RobotProblems *problems) {
   Robot *robot;
   *bundle = NULL;
   if (bundle_name_is_model(path)) return bundle_gather(bundle, path, NULL);
-  TRY(input_bytes(path, &yaml, &size));
+  TRY(input_bytes_within(path, ROBOT_BYTES, &yaml, &size));
   int status = robot_parse_all(&robot, path, yaml, size, problems);
   if (!status) {
     status = gather_described(bundle, robot, path);

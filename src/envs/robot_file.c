@@ -284,7 +284,7 @@ static int read_whole(const Robot *robot, RobotText text, int most, int *value) 
 }
 
 static int read_substeps(Robot *robot, const Node *node, void *out) {
-  return read_whole(robot, node->text, 10000, out);
+  return read_whole(robot, node->text, ROBOT_SUBSTEPS, out);
 }
 
 static int read_episode(Robot *robot, const Node *node, void *out) {
