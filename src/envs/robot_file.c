@@ -372,11 +372,25 @@ static int read_observed(Robot *robot, const Node *node, void *out) {
 
 // ---------------------------------- resets -------------------------------------------------------
 
+// {hip: -0.2, knee: 0.5}
+static int read_positions(Robot *robot, const Node *node, RobotReset *reset) {
+  if (!node->count) return robot_fail(robot, node->text, "no joint is given a position");
+  reset->joints = robot_take(robot, (size_t)node->count * sizeof *reset->joints);
+  if (!reset->joints) return BFM_NO_MEMORY;
+  for (const Node *child = node->children; child; child = child->next) {
+    RobotJoint *joint = reset->joints + reset->joint_count++;
+    TRY(check_kind(robot, child, "the position of a joint", TEXT));
+    TRY(read_number(robot, child->text, &joint->position));
+    joint->name = child->key;
+  }
+  return BFM_OK;
+}
+
 static int read_joints(Robot *robot, const Node *node, void *out) {
   static const char *const words[] = {"random", "limited", NULL};
   RobotReset *reset = out;
-  TRY(read_word(robot, node->text, words, &reset->limited));
-  return BFM_OK;
+  if (node->kind == MAPPING) return read_positions(robot, node, reset);
+  return read_word(robot, node->text, words, &reset->limited);
 }
 
 static int read_keyframe(Robot *robot, const Node *node, void *out) {
@@ -415,6 +429,7 @@ static int read_one_noise(Robot *robot, const Node *node, void *out) {
 
 static int read_noise(Robot *robot, const Node *node, void *out) {
   static const Key keys[] = {{"qpos", TEXT, read_one_noise, offsetof(RobotReset, qpos)},
+                             {"joints", TEXT, read_one_noise, offsetof(RobotReset, joint_noise)},
                              {"qvel", TEXT, read_one_noise, offsetof(RobotReset, qvel)},
                              {.name = NULL}};
   return read_mapping(robot, node, keys, out);
@@ -454,7 +469,7 @@ static int read_settle(Robot *robot, const Node *node, void *out) {
 // in the order of ResetKind
 static const Key reset_keys[] = {
     {"keyframe", TEXT, read_keyframe, 0},
-    {"joints", TEXT, read_joints, 0},
+    {"joints", TEXT | MAPPING, read_joints, 0},
     {"noise", MAPPING, read_noise, 0},
     {"orientation", TEXT, read_orientation, 0},
     {"raise", TEXT | MAPPING, read_raise, 0},
@@ -683,15 +698,16 @@ static int read_remove(Robot *robot, const Node *node, void *out) {
   return BFM_OK;
 }
 
-static int read_change(Robot *robot, const Node *node, void *out) {
-  (void)out;
+// attributes of elements; the first one of each adds the element, or none does
+static int read_attributes(Robot *robot, const Node *node, int added) {
   for (const Node *element = node->children; element; element = element->next) {
-    TRY(check_kind(robot, element, "a change", MAPPING));
+    TRY(check_kind(robot, element, added ? "an added element" : "a change", MAPPING));
     TRY(grow_edits(robot, element->count));
     for (const Node *child = element->children; child; child = child->next) {
       RobotEdit *edit = robot->edits + robot->edit_count++;
       TRY(read_element(robot, element->key, edit));
       TRY(check_kind(robot, child, "an attribute", TEXT));
+      edit->added = added && child == element->children;
       edit->attribute = child->key;
       edit->value = child->text;
     }
@@ -699,9 +715,20 @@ static int read_change(Robot *robot, const Node *node, void *out) {
   return BFM_OK;
 }
 
+static int read_change(Robot *robot, const Node *node, void *out) {
+  (void)out;
+  return read_attributes(robot, node, 0);
+}
+
+static int read_add(Robot *robot, const Node *node, void *out) {
+  (void)out;
+  return read_attributes(robot, node, 1);
+}
+
 static int read_edits(Robot *robot, const Node *node, void *out) {
   static const Key keys[] = {{"remove", TEXT | LIST, read_remove, 0},
                              {"change", MAPPING, read_change, 0},
+                             {"add", MAPPING, read_add, 0},
                              {.name = NULL}};
   return read_mapping(robot, node, keys, out);
 }
