@@ -702,7 +702,7 @@ static void each_counted(QuantityEach *each, void *context, const char *title, c
 void quantities_each(const mjModel *m, QuantityEach *each, void *context) {
   for (int a = 0; a < COUNT(attributes); a++) {
     const Attribute *row = &attributes[a];
-    if (row->kinds != BODY) continue;
+    if (row->kinds != BODY || row->read == read_own_com) continue;
     each_part(each, context, "robot", "", row->name, row->help);
     each_part(each, context, "robot", "", row->components, row->help);
   }
