@@ -12,9 +12,9 @@
 
 typedef struct {
   const RobotReset *of;
-  int key;     // a keyframe's number
-  int height;  // the number of qpos that raises the robot
-  int quat;    // index in qpos of the free root's orientation
+  int key;      // a keyframe's number
+  int height;   // the number of qpos that raises the robot
+  int quat;     // index in qpos of the free root's orientation
   int *places;  // indices in qpos of the joints that have given positions
 } Step;
 

@@ -83,7 +83,7 @@ typedef struct {
 
 // an element of the model that is removed, or an attribute of one that is changed, before compiling
 typedef struct {
-  int added;  // 1: the element does not exist yet
+  int added;             // 1: the element does not exist yet
   RobotText type, name;  // "geom", "floor"; for all sensors of a type: "sensor", "type rangefinder"
   RobotText attribute, value;  // text NULL: the element is removed
 } RobotEdit;

@@ -52,7 +52,7 @@ static const struct {
     {"walker2d", "stand", "reward", "(height > 1.1) * (abs(speed) < 0.3)"},
     {"walker2d", "backward", "reward", "(height > 1) * (speed < -0.5)"},
     {"ant", "stand tall", "reward", "upright * tolerance(height, 0.7, 0.9, 0.3)"},
-    {"ant", "diagonally", "reward", "upright * tolerance_linear(min(vx, vy), 1, inf, 1, 0)"},
+    {"ant", "diagonally", "reward", "upright * tolerance_linear(min(speed, vy), 1, inf, 1, 0)"},
     {"ant", "spin to the right", "reward", "upright * tolerance_linear(-torso.wz, 2, inf, 2, 0)"},
     {"kitchen", "open the microwave", "reward", "microwave_open"},
     {"kitchen", "light and door", "reward", "light_on + slide_open"},
