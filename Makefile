@@ -83,7 +83,7 @@ SONAME := libbfm.so.$(MAJOR)$(if $(filter 0,$(MAJOR)),.$(MINOR))
 LIBRARY := $(BUILD)/libbfm.so.$(MAJOR).$(MINOR).$(call VERSION_PART,PATCH)
 
 # the library ends with src/train; the rest is the program
-PROGRAM := view serve paper cli
+PROGRAM := view learn serve paper cli
 CLI_SRC := $(foreach folder,$(PROGRAM),$(wildcard src/$(folder)/*.c))
 LIB_SRC := $(filter-out $(CLI_SRC),$(wildcard src/*/*.c))
 CUDA_SRC := $(wildcard src/ops/*.cu)

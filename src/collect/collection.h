@@ -34,6 +34,7 @@ struct Collection {
   int64_t updates;            // the learners' updates when this run began
   int restarted;              // a resume found no saved learners: they start from scratch
   double start, seconds;      // of this run: when it began, how long it took
+  int timed_out;              // the option minutes has ended it
 
   Folder folder;  // of the log
   FILE *log;

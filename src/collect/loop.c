@@ -78,7 +78,10 @@ static int flush(Collection *c, double since) {
   return report_check_learners(c);
 }
 
-static int is_done(const Collection *c) { return c->rows >= c->options.steps || report_reached(c); }
+// whether the run ends before it has all planned transitions
+static int ends_early(const Collection *c) { return c->timed_out || report_reached(c); }
+
+static int is_done(const Collection *c) { return c->rows >= c->options.steps || ends_early(c); }
 
 static int collect(Collection *c) {
   double flushed = c->start, saved = c->start, pause = SAVE_FIRST;
@@ -90,7 +93,8 @@ static int collect(Collection *c) {
       TRY(report(c));
       due = report_due(c);
     }
-    double now = seconds_now();
+    double now = seconds_now(), limit = 60 * c->options.minutes;
+    c->timed_out = limit > 0 && now - c->start >= limit;
     if (now - flushed > FLUSH_SECONDS) {
       TRY(flush(c, c->options.whole_episodes ? -INFINITY : now - PIECE_SECONDS));
       flushed = now;
@@ -106,7 +110,7 @@ static int collect(Collection *c) {
   return report(c);
 }
 
-// --until was reached with fewer rows than planned: the file must not promise more rows than it has
+// the run ends with fewer rows than planned: the file must not promise more rows than it has
 static int shorten(Collection *c) {
   int count;
   const Table *tables = episodes_tables(c->waiting, &count);
@@ -120,7 +124,7 @@ static int finish(Collection *c) {
   TRY(episodes_write_old(c->waiting, writer, INFINITY));
   c->writer = NULL;
   TRY(writer_close(writer));
-  return report_reached(c) && c->rows < c->options.steps ? shorten(c) : BFM_OK;
+  return ends_early(c) && c->rows < c->options.steps ? shorten(c) : BFM_OK;
 }
 
 // keep the data, and the learners' last save from before they diverged
@@ -137,6 +141,7 @@ int collection_loop(Collection *c) {
   TRY(report_open(c));
   const char *stage = c->crew.learner && c->crew.kind->levels ? "train" : "collect";
   c->start = seconds_now();
+  monitor_limit(&c->monitor, 60 * c->options.minutes);
   monitor_begin(&c->monitor, stage, "transitions", c->rows, c->options.steps);
   int status = collect(c);
   if (!status) monitor_end(&c->monitor, c->rows, c->note);

@@ -19,7 +19,7 @@
 #define NOISE 0.01  // bound of the noise around a keyframe, in rad or m
 #define SAMPLES 32  // states that are tried to learn something about the model
 #define ENOUGH 0.1  // fraction of random states without contacts that makes redrawing cheap
-#define NAME_SIZE 160
+#define NAME_SIZE ROBOT_ELEMENT
 
 typedef struct {
   Robot *robot;
@@ -138,36 +138,36 @@ static int is_alias(const Robot *robot, const char *name) {
   return 0;
 }
 
-static int names_body(const Default *d, const char *name, int body) {
+static int names_body(const Robot *robot, const mjModel *model, const char *name, int body) {
   char position[NAME_SIZE + 8];
   Quantity q;
   size_t pos, mat;
   int at;
   snprintf(position, sizeof position, "%s.pos", name);
-  return !is_alias(d->robot, name) && !quantity_find(&q, d->model, position) &&
-         quantity_frame(&q, d->model, &pos, &mat, &at) && pos == offsetof(mjData, xpos) &&
-         at == body;
+  return !is_alias(robot, name) && !quantity_find(&q, model, position) &&
+         quantity_frame(&q, model, &pos, &mat, &at) && pos == offsetof(mjData, xpos) && at == body;
 }
 
-static int names_sensor(const Default *d, const char *name, int sensor) {
+static int names_sensor(const Robot *robot, const mjModel *model, const char *name, int sensor) {
   Quantity q;
   size_t array;
   int at;
-  return !is_alias(d->robot, name) && !quantity_find(&q, d->model, name) &&
-         quantity_place(&q, d->model, &array, &at) && array == offsetof(mjData, sensordata) &&
-         at == d->model->sensor_adr[sensor];
+  return !is_alias(robot, name) && !quantity_find(&q, model, name) &&
+         quantity_place(&q, model, &array, &at) && array == offsetof(mjData, sensordata) &&
+         at == model->sensor_adr[sensor];
 }
 
-// The shortest name that means this body or sensor: its own, one with a prefix, or a number.
-static void find_name(const Default *d, mjtObj type, int id, char name[NAME_SIZE]) {
-  int (*names)(const Default *, const char *, int) = type == mjOBJ_BODY ? names_body : names_sensor;
+void robot_element_name(const Robot *robot, const mjModel *model, mjtObj type, int id,
+                        char name[NAME_SIZE]) {
+  int (*names)(const Robot *, const mjModel *, const char *, int) =
+      type == mjOBJ_BODY ? names_body : names_sensor;
   const char *prefix = type == mjOBJ_BODY ? "body" : "sensor";
-  const char *has = mj_id2name(d->model, type, id);
+  const char *has = mj_id2name(model, type, id);
   char typed[NAME_SIZE - 16];
   quantity_typed_name(typed, sizeof typed, has ? has : "");
   for (int prefixed = 0; prefixed < 2 && *typed; prefixed++) {
     snprintf(name, NAME_SIZE, "%s%s%s", prefixed ? prefix : "", prefixed ? ":" : "", typed);
-    if (names(d, name, id)) return;
+    if (names(robot, model, name, id)) return;
   }
   snprintf(name, NAME_SIZE, "%s:%d", prefix, id);
 }
@@ -303,7 +303,7 @@ static int add_root(Default *d) {
   static const char *const height[] = {"z"}, *const up[] = {"zx", "zy", "zz"};
   static const char *const velocity[] = {"lvx", "lvy", "lvz", "lwx", "lwy", "lwz"};
   if (!d->main) return BFM_OK;
-  find_name(d, mjOBJ_BODY, d->main, d->main_name);
+  robot_element_name(d->robot, d->model, mjOBJ_BODY, d->main, d->main_name);
   TRY(begin(d, "height"));
   TRY(add_varying(d, d->main_name, height, 1));
   TRY(begin(d, "up"));
@@ -320,7 +320,7 @@ static int add_objects(Default *d) {
   for (int b = 1; b < m->nbody; b++) {
     if (b == d->main || !is_root(m, b) || !is_mobile(d, b)) continue;
     char name[NAME_SIZE];
-    find_name(d, mjOBJ_BODY, b, name);
+    robot_element_name(d->robot, d->model, mjOBJ_BODY, b, name);
     TRY(add(d, "%s in %s", name, d->main_name));
     TRY(add(d, "%s.xaxis in %s", name, d->main_name));
     TRY(add(d, "%s.zaxis in %s", name, d->main_name));
@@ -380,7 +380,7 @@ static int add_sensors(Default *d) {
   char name[NAME_SIZE], global[256] = "", left_out[256] = "";
   TRY(begin(d, "sensors"));
   for (int s = 0; s < m->nsensor; s++) {
-    find_name(d, mjOBJ_SENSOR, s, name);
+    robot_element_name(d->robot, d->model, mjOBJ_SENSOR, s, name);
     if (is_left_out(m->sensor_type[s])) {
       append_name(left_out, name);
       continue;
@@ -573,13 +573,15 @@ static int choose_camera(Default *d) {
 }
 
 static int count_numbers(Default *d) {
+  Robot *robot = d->robot;
   Observer *observer;
-  TRY(observer_new(&observer, d->robot, d->model));
+  int problems = robot_problem_count(robot);
+  TRY(observer_new(&observer, robot, d->model));
   int size = observer_size(observer);
   observer_free(observer);
-  if (!d->robot->size) d->robot->size = size;
-  if (size) return BFM_OK;
-  return bfm_fail(BFM_BAD_FILE, "%s: nothing is observed", d->robot->file);
+  if (robot_problem_count(robot) > problems) return BFM_OK;
+  if (!robot->size) robot->size = size;
+  return robot_goes_on(robot, robot_check_size(robot, size));
 }
 
 static int complete(Default *d) {

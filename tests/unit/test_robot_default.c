@@ -276,7 +276,7 @@ static void test_a_description_comes_first(void **state) {
   assert_string_equal(e.robot->camera.text, "pov");
 
   // an alias hides the body's name
-  e.robot->observed_count = 0;
+  e.robot->observed_count = e.robot->size = 0;
   assert_int_equal(robot_complete(e.robot, e.world.model), 0);
   assert_non_null(strstr(observed(e.robot), "height: body:trunk_1.z"));
   example_free(&e);
@@ -571,7 +571,9 @@ static void test_large_models(void **state) {
 
   xml = chain(500, 0);
   assert_int_equal(example_complete(&e, bundle_of(xml)), BFM_BAD_FILE);
-  assert_string_equal(bfm_error(), "robot.xml: the observation has more than 1024 numbers");
+  assert_string_equal(bfm_error(),
+                      "robot.xml: the observation has more than 1024 numbers: choose fewer with "
+                      "\"observed\" in a robot's .yaml");
   example_free(&e);
   free(xml);
 
