@@ -660,8 +660,8 @@ BFM_API void bfm_env_names(const bfm_env *env, bfm_env_name_callback *each, void
 
 /// @defgroup domains Domains
 ///
-/// A domain is a robot with its tasks: walker, cheetah, quadruped, humanoid, jaco, point_mass,
-/// halfcheetah, hopper, walker2d, kitchen. These functions need no handle.
+/// A domain is a robot with its tasks: walker, cheetah, quadruped, humanoid, jaco, point_mass, fish,
+/// finger, acrobot, dmc_hopper, halfcheetah, hopper, walker2d, ant, kitchen, hand. These functions need no handle.
 ///
 /// Wherever a function takes a domain's name, it also takes the path of a robot of your own, a model
 /// "my_robot.xml" or "my_robot.urdf" or a description "my_robot.yaml". Such a robot is called by the

@@ -205,11 +205,25 @@ static int read_observed(Robot *robot, const Node *node, void *out) {
 
 // ---------------------------------- resets -------------------------------------------------------
 
+// {hip: -0.2, knee: 0.5}
+static int read_positions(Robot *robot, const Node *node, RobotReset *reset) {
+  if (!node->count) return robot_fail(robot, node->text, "no joint is given a position");
+  reset->joints = robot_take(robot, (size_t)node->count * sizeof *reset->joints);
+  if (!reset->joints) return BFM_NO_MEMORY;
+  for (const Node *child = node->children; child; child = child->next) {
+    RobotJoint *joint = reset->joints + reset->joint_count++;
+    TRY(check_kind(robot, child, "the position of a joint", TEXT));
+    TRY(read_number(robot, child->text, &joint->position));
+    joint->name = child->key;
+  }
+  return BFM_OK;
+}
+
 static int read_joints(Robot *robot, const Node *node, void *out) {
   static const char *const words[] = {"random", "limited", NULL};
   RobotReset *reset = out;
-  TRY(read_word(robot, node->text, words, &reset->limited));
-  return BFM_OK;
+  if (node->kind == MAPPING) return read_positions(robot, node, reset);
+  return read_word(robot, node->text, words, &reset->limited);
 }
 
 static int read_keyframe(Robot *robot, const Node *node, void *out) {
@@ -248,6 +262,7 @@ static int read_one_noise(Robot *robot, const Node *node, void *out) {
 
 static int read_noise(Robot *robot, const Node *node, void *out) {
   static const Key keys[] = {{"qpos", TEXT, read_one_noise, offsetof(RobotReset, qpos)},
+                             {"joints", TEXT, read_one_noise, offsetof(RobotReset, joint_noise)},
                              {"qvel", TEXT, read_one_noise, offsetof(RobotReset, qvel)},
                              {.name = NULL}};
   return read_mapping(robot, node, keys, out);
@@ -288,7 +303,7 @@ static int read_settle(Robot *robot, const Node *node, void *out) {
 // in the order of ResetKind
 static const Key reset_keys[] = {
     {"keyframe", TEXT, read_keyframe, 0},
-    {"joints", TEXT, read_joints, 0},
+    {"joints", TEXT | MAPPING, read_joints, 0},
     {"noise", MAPPING, read_noise, 0},
     {"orientation", TEXT, read_orientation, 0},
     {"raise", TEXT | MAPPING, read_raise, 0},
@@ -542,36 +557,49 @@ static int read_remove(Robot *robot, const Node *node, void *out) {
   return BFM_OK;
 }
 
-static int add_change(Robot *robot, const Node *element, const Node *attribute) {
+static int add_change(Robot *robot, const Node *element, const Node *attribute,
+                      RobotEditKind kind) {
   RobotEdit *edit = robot->edits + robot->edit_count;
   TRY(read_element(robot, element->key, edit));
   TRY(check_kind(robot, attribute, "an attribute", TEXT));
+  edit->kind = kind;
+  edit->is_first = attribute == element->children;
   edit->attribute = attribute->key;
   edit->value = attribute->text;
   robot->edit_count++;
   return BFM_OK;
 }
 
-static int read_changes(Robot *robot, const Node *element) {
-  TRY(check_kind(robot, element, "a change", MAPPING));
+static int read_changes(Robot *robot, const Node *element, RobotEditKind kind) {
+  TRY(check_kind(robot, element, kind == EDIT_ADD ? "an added element" : "a change", MAPPING));
   TRY(grow_edits(robot, element->count));
   for (const Node *child = element->children; child; child = child->next) {
-    TRY(robot_goes_on(robot, add_change(robot, element, child)));
+    TRY(robot_goes_on(robot, add_change(robot, element, child, kind)));
+  }
+  return BFM_OK;
+}
+
+static int read_attributes(Robot *robot, const Node *node, RobotEditKind kind) {
+  for (const Node *element = node->children; element; element = element->next) {
+    TRY(robot_goes_on(robot, read_changes(robot, element, kind)));
   }
   return BFM_OK;
 }
 
 static int read_change(Robot *robot, const Node *node, void *out) {
   (void)out;
-  for (const Node *element = node->children; element; element = element->next) {
-    TRY(robot_goes_on(robot, read_changes(robot, element)));
-  }
-  return BFM_OK;
+  return read_attributes(robot, node, EDIT_CHANGE);
+}
+
+static int read_add(Robot *robot, const Node *node, void *out) {
+  (void)out;
+  return read_attributes(robot, node, EDIT_ADD);
 }
 
 static int read_edits(Robot *robot, const Node *node, void *out) {
   static const Key keys[] = {{"remove", TEXT | LIST, read_remove, 0},
                              {"change", MAPPING, read_change, 0},
+                             {"add", MAPPING, read_add, 0},
                              {.name = NULL}};
   return read_mapping(robot, node, keys, out);
 }
