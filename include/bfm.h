@@ -180,6 +180,18 @@ BFM_API bfm_status bfm_agent_save_state(bfm_agent *agent, const char *path);
 BFM_API bfm_status bfm_agent_export(bfm_agent *agent, int replica, const char *path, int members,
                                     int bfloat16, int64_t prompt_states);
 
+/// Write one network of a replica as an ONNX file, for runtimes other than bfm.
+///
+/// part: "pi" takes obs [N, obs] and z [N, d] and gives action [N, act]. "B" takes obs, and z if the
+/// agent has several blocks, and gives B [N, d]. "F" takes obs, action and z and gives F [M, N, d]
+/// and Q [M, N]. NULL is "pi". members: write the first so many members of F; 0 writes all. bfloat16:
+/// not 0 stores parameters as bfloat16; the graph converts them and computes in float32.
+///
+/// Errors: BFM_BAD_ARGUMENT, also for a network beyond the 2 GiB of an ONNX file, BFM_IO,
+/// BFM_NO_MEMORY. Threads: shared.
+BFM_API bfm_status bfm_agent_export_onnx(bfm_agent *agent, int replica, const char *path,
+                                         const char *part, int members, int bfloat16);
+
 /// Sizes of an agent: lengths of an observation, of an action and of z, rows N of a training batch,
 /// members M of F, replicas R.
 ///

@@ -19,7 +19,7 @@ packages=(
 test_wheels=(numpy h5py safetensors pytest pytest-xdist websocket-client clang-format==18.1.8)
 # rliable's bootstrap, arch 7, does not work with pandas 3
 oracle_wheels=(mujoco==3.17.0 dm_control==1.0.50 gymnasium==1.4.0 gymnasium-robotics==1.4.2 h5py
-  safetensors pytest pytest-xdist rliable==1.2.0 arch==7.2.0 'pandas<3')
+  safetensors pytest pytest-xdist rliable==1.2.0 arch==7.2.0 'pandas<3' onnx==1.23.2 onnxruntime==1.31.1)
 browser_packages=(chromium chromium-driver)
 browser_wheels=(numpy h5py safetensors pytest pytest-xdist websocket-client selenium)
 docs_wheels=(mkdocs==1.6.1 mkdocs-material==9.8.1 mkdocstrings==1.0.8 mkdocstrings-python==2.0.11

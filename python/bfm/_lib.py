@@ -196,6 +196,7 @@ declare({
     "bfm_agent_save_model": (c_int, agent, c_int, c_char_p),
     "bfm_agent_save_state": (c_int, agent, c_char_p),
     "bfm_agent_export": (c_int, agent, c_int, c_char_p, c_int, c_int, c_int64),
+    "bfm_agent_export_onnx": (c_int, agent, c_int, c_char_p, c_char_p, c_int, c_int),
     "bfm_agent_load": (c_int, agent_out, c_char_p, c_char_p),
     "bfm_random_uniform": (None, c_uint64, c_uint32, c_uint64, c_int64, floats),
     "bfm_random_normal": (None, c_uint64, c_uint32, c_uint64, c_int64, floats),

@@ -329,11 +329,22 @@ class Agent:
     """Write the model of one replica: parameters, options and prompt states."""
     check(lib.bfm_agent_save_model(self._handle, replica, path_bytes(path)))
 
-  def export(self, path, members=0, half=False, prompt_states=-1, replica=0):
+  def export(self, path, members=0, half=False, prompt_states=-1, replica=0, part=None):
     """Write a smaller model: only some members of F (0 keeps all), bfloat16 parameters (half), only
-    some prompt states (-1 keeps all)."""
-    check(lib.bfm_agent_export(self._handle, replica, path_bytes(path), members, bool(half),
-                               prompt_states))
+    some prompt states (-1 keeps all).
+
+    A path that ends in .onnx gets one network as an ONNX graph: part="pi", the default, "B" or "F".
+    """
+    path = path_bytes(path)
+    if path.endswith(b".onnx"):
+      if prompt_states != -1:
+        raise ArgumentError(f"prompt_states is {prompt_states!r}, but an ONNX file has none")
+      check(lib.bfm_agent_export_onnx(self._handle, replica, path, encode(part, "part"), members,
+                                      bool(half)))
+      return
+    if part is not None:
+      raise ArgumentError(f"part is {part!r}, but only a file whose name ends in .onnx has a part")
+    check(lib.bfm_agent_export(self._handle, replica, path, members, bool(half), prompt_states))
 
   def save_state(self, path):
     """Write everything needed to resume training: all replicas, the optimizer, the counters."""
