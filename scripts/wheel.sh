@@ -25,7 +25,7 @@ cp -R .deps/models "$stage/bfm/models"
 # without those that every Linux has
 libraries() { ldd "$stage/bfm/libbfm.so" "$stage/bfm/bin/bfm" | awk '$3 ~ /^\// {print $3}' | sort -u; }
 carried=$(LD_LIBRARY_PATH=$PWD/.deps/lib libraries |
-  grep -Ev '/(ld-linux.*|lib(mujoco|c|m|z|gcc_s|stdc[+][+]))[.]so')
+  grep -Ev '/(ld-linux.*|lib(mujoco|c|m|z|dl|rt|pthread|gcc_s|stdc[+][+]))[.]so')
 # shellcheck disable=SC2046,SC2086  # lists of files
 scripts/licenses.sh "$stage/licenses" $carried $(cat "$from/hdf5.path")
 
