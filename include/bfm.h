@@ -188,7 +188,7 @@ BFM_API bfm_status bfm_agent_export(bfm_agent *agent, int replica, const char *p
 /// not 0 stores parameters as bfloat16; the graph converts them and computes in float32.
 ///
 /// Errors: BFM_BAD_ARGUMENT, also for a network beyond the 2 GiB of an ONNX file, BFM_IO,
-/// BFM_NO_MEMORY. Threads: shared.
+/// BFM_NO_MEMORY. Threads: exclusive.
 BFM_API bfm_status bfm_agent_export_onnx(bfm_agent *agent, int replica, const char *path,
                                          const char *part, int members, int bfloat16);
 

@@ -6,12 +6,10 @@
 // columns are the blocks, and a product with its transpose that gives each unit its block's value.
 
 #include <math.h>
-#include <cjson/cJSON.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "agent/workspace.h"
-#include "envs/domain.h"
 #include "nets/onnx.h"
 
 #define NORM_EPSILON 1e-5f  // of the layer norms in ops.h
@@ -277,48 +275,11 @@ static void put_number(Onnx *o, const char *key, double value) {
   onnx_metadata(o, key, text);
 }
 
-static void put_json(Onnx *o, const char *key, cJSON *json) {
-  char *text = cJSON_PrintUnformatted(json);
-  if (text) onnx_metadata(o, key, text);
+// names and units of observations and actions, and the control period: what models carry, too
+static void put_signals(Onnx *o, const Signals *signals) {
+  char *text = signals->obs_count ? signals_to_json(signals) : NULL;
+  if (text) onnx_metadata(o, SIGNALS_KEY, text);
   free(text);
-  cJSON_Delete(json);
-}
-
-// the parts of the observation in their order: [{"name": "height", "size": 1}, …]
-static void put_observations(Onnx *o, const World *world) {
-  cJSON *list = cJSON_CreateArray();
-  ObsPart part;
-  for (int i = 0; (part = world_part(world, i)).name; i++) {
-    cJSON *row = cJSON_CreateObject();
-    cJSON_AddStringToObject(row, "name", part.name);
-    cJSON_AddNumberToObject(row, "size", part.count);
-    cJSON_AddItemToArray(list, row);
-  }
-  put_json(o, "observations", list);
-}
-
-static void put_actions(Onnx *o, const mjModel *model) {
-  cJSON *list = cJSON_CreateArray();
-  for (int i = 0; i < (int)model->nu; i++) {
-    const char *name = mj_id2name(model, mjOBJ_ACTUATOR, i);
-    cJSON_AddItemToArray(list, cJSON_CreateString(name ? name : ""));
-  }
-  put_json(o, "actions", list);
-}
-
-// what is known of the robot; a model without one, or of one that is not here, has none of this
-static void put_robot(Onnx *o, const bfm_agent *a) {
-  const Domain *domain;
-  const World *world;
-  if (!*a->prompt.env) return;
-  onnx_metadata(o, "env", a->prompt.env);
-  if (domain_find(&domain, a->prompt.env) || world_acquire(&world, domain)) return;
-  if (domain->obs_dim == a->obs_dim && world->model->nu == a->act_dim) {
-    put_observations(o, world);
-    put_actions(o, world->model);
-    put_number(o, "control_period", domain->substeps * world->model->opt.timestep);
-  }
-  world_release(world);
 }
 
 static void put_metadata(Export *x, const struct Part *part, const char *fingerprint) {
@@ -339,7 +300,8 @@ static void put_metadata(Export *x, const struct Part *part, const char *fingerp
   if (a->config.goal[0]) onnx_metadata(o, "goal", a->config.goal);
   onnx_metadata(o, "fingerprint", fingerprint);
   onnx_metadata(o, "normalization", "observations: none; z: in the graph; actions: -1 to 1");
-  put_robot(o, a);
+  if (*a->prompt.env) onnx_metadata(o, "env", a->prompt.env);
+  put_signals(o, &a->signals);
 }
 
 // ------------------------------- public ----------------------------------------------------------
@@ -381,7 +343,8 @@ bfm_status bfm_agent_export_onnx(bfm_agent *a, int replica, const char *path, co
     return bfm_fail(BFM_BAD_ARGUMENT, "members must be 1 to the model's %d, not %d", a->M, members);
   }
   TRY(bfm_agent_fingerprint(a, replica, fingerprint));
-  SHARED(a);
+  EXCLUSIVE(a);
+  TRY(agent_describe(a));
   WORKSPACE(w, a);
   Export x = {.w = w, .agent = a, .replica = replica, .members = members ? members : a->M};
   int status = export(&x, part, fingerprint, bfloat16, path);

@@ -269,7 +269,7 @@ def test_an_onnx_file_has_one_part(model, tmp_path):
   for part in ("pi", "B", "F"):
     path = tmp_path / f"{part}.onnx"
     assert run("export", model, "-o", path, "--part", part).stdout.startswith(f"{path}: ")
-    assert b"control_period" in path.read_bytes() and path.read_bytes()[:2] == b"\x08\x07"
+    assert b"control_dt" in path.read_bytes() and path.read_bytes()[:2] == b"\x08\x07"
   path = tmp_path / "none"
   assert "--part is for a file whose name ends in .onnx" in refused("export", model, "-o", path,
                                                                    "--part", "B")

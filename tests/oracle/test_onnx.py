@@ -115,9 +115,11 @@ def test_the_shipped_walker(tmp_path):
   found = onnx.load(policy)
   meta = {entry.key: entry.value for entry in found.metadata_props}
   assert found.ir_version == 7 and found.opset_import[0].version == 13
-  assert meta["env"] == "walker" and meta["part"] == "pi" and float(meta["control_period"]) == 0.025
-  assert json.loads(meta["observations"])[1] == {"name": "height", "size": 1}
-  assert json.loads(meta["actions"])[0] == "right_hip"
+  assert meta["env"] == "walker" and meta["part"] == "pi"
+  signals = json.loads(meta["signals"])
+  assert signals["control_dt"] == 0.025
+  assert [row["part"] for row in signals["observations"]] == ["orientations"] * 14 + ["height"] + ["velocity"] * 9
+  assert signals["actions"][0]["name"] == "right_hip" and len(signals["actions"]) == 6
   assert [int(meta[name]) for name in ("obs_dim", "act_dim", "d", "blocks")] == [24, 6, 64, 8]
 
 
