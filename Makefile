@@ -283,6 +283,7 @@ WHEEL_LDFLAGS = -Wl,--disable-new-dtags,-rpath,'$$ORIGIN/$(1)' -L.deps/lib $(LDF
 HDF5_RENAMED := $(foreach name,stderr stdout environ,--redefine-sym $(name)=hdf5_$(name))
 
 $(WHEEL)/hdf5.a: $(HDF5_ARCHIVE)
+	@[ -e '$<' ] || { echo "wheel: HDF5 has no libhdf5.a here: install libhdf5-dev" >&2; exit 1; }
 	@mkdir -p $(@D) && echo '$<' >$(@D)/hdf5.path
 	$(SAY) objcopy $(HDF5_RENAMED) $< $@
 

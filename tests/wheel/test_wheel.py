@@ -75,7 +75,8 @@ def test_collect_train_and_prompt(installed):
   installed("bfm", "export", "run/model.safetensors", "-o", "policy.onnx")
   text = python(installed, "import bfm\n"
                 "m = bfm.load('run/model.safetensors'); z = m.prompt(z='z.json')\n"
-                "e = bfm.Env(m.env, num_envs=3); print(m.act(e.reset(), z).shape)")
+                "e = bfm.Env(m.env, num_envs=3); print(m.act(e.reset(), z).shape)\n"
+                "assert abs(m.prompt(demo='data.h5')).sum() > 0")
   assert text.strip() == "(3, 2)"
 
 
