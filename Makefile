@@ -7,6 +7,7 @@
 #   make bench    speeds, as ratios to the peers
 #   make bundle   bfm and the libraries it needs in one file, for another machine
 #   make wheel    a Python wheel with the library and the program in dist; make test-wheel tries it
+#   make amalgamation   the policy runtime as one C file and one header, build/bfm_policy.c and .h
 #   make docs     the documentation as a searchable site, in build/site
 #   make format   lay out the source by .clang-format; format-check only reports
 #   make lint     clang-tidy and cppcheck
@@ -141,6 +142,27 @@ $(BUILD)/bfm: $(CLI_OBJ) $(BUILD)/objects.a
 $(BUILD)/src/envs/domain.o: $(wildcard robots/*.yaml)
 $(BUILD)/src/serve/page.o: $(wildcard web/*) .deps/web/three.js
 .deps/web/three.js: ;
+
+# ---------------------------------- the policy runtime --------------------------------------------
+
+# one file for all compilers: every function carries the instructions that it may use
+POLICY_SRC := $(wildcard src/policy/*.[ch]) include/bfm_policy.h
+amalgamation: $(BUILD)/bfm_policy.c
+
+$(BUILD)/bfm_policy.c: scripts/amalgamate.py $(POLICY_SRC) include/bfm.h
+	$(SAY) python3 scripts/amalgamate.py $(BUILD)
+
+$(BUILD)/bfm_policy.o: $(BUILD)/bfm_policy.c
+	$(SAY) $(CC) -std=c99 -pedantic -Wall -Wextra -O2 -fPIC $(SANITIZE) -c $< -o $@
+
+$(BUILD)/libbfm_policy.a: $(BUILD)/bfm_policy.o
+	@rm -f $@
+	$(SAY) ar rcs $@ $^
+
+$(BUILD)/libbfm_policy.so: $(BUILD)/bfm_policy.o
+	$(SAY) $(CC) -shared -Wl,-soname,libbfm_policy.so.$(MAJOR).$(MINOR) $(SANITIZE) -o $@ $^ -lm
+
+policy: $(BUILD)/libbfm_policy.a $(BUILD)/libbfm_policy.so
 
 # as a user's own program is linked
 $(BUILD)/examples/%: examples/%.c $(BUILD)/libbfm.so
@@ -354,5 +376,5 @@ check: format-check
 clean:
 	rm -rf build build-* dist
 
-.PHONY: all cuda examples unit deps demo docs test test-unit test-threads test-fuzz test-python test-browser fuzz \
+.PHONY: all cuda amalgamation policy examples unit deps demo docs test test-unit test-threads test-fuzz test-python test-browser fuzz \
         oracle bench bundle wheel test-wheel format format-check lint lint-clang-tidy lint-cppcheck check clean

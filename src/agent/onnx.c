@@ -333,7 +333,7 @@ static int export(Export *x, const struct Part *part, const char *fingerprint, i
 }
 
 bfm_status bfm_agent_export_onnx(bfm_agent *a, int replica, const char *path, const char *part_name,
-                                 int members, int bfloat16) {
+                                 int members, int weights) {
   NEED("agent, path", a, path);
   const struct Part *part;
   char fingerprint[9];
@@ -342,12 +342,16 @@ bfm_status bfm_agent_export_onnx(bfm_agent *a, int replica, const char *path, co
   if (members < 0 || members > a->M) {
     return bfm_fail(BFM_BAD_ARGUMENT, "members must be 1 to the model's %d, not %d", a->M, members);
   }
+  if (weights < BFM_WEIGHTS_KEEP || weights > BFM_WEIGHTS_F32 || weights == BFM_WEIGHTS_INT8) {
+    return bfm_fail(BFM_BAD_ARGUMENT, "the weights of an ONNX file are f32 or bf16, not %s",
+                    weights == BFM_WEIGHTS_INT8 ? "int8" : "of an unknown type");
+  }
   TRY(bfm_agent_fingerprint(a, replica, fingerprint));
   EXCLUSIVE(a);
   TRY(agent_describe(a));
   WORKSPACE(w, a);
   Export x = {.w = w, .agent = a, .replica = replica, .members = members ? members : a->M};
-  int status = export(&x, part, fingerprint, bfloat16, path);
+  int status = export(&x, part, fingerprint, weights == BFM_WEIGHTS_BF16, path);
   onnx_free(&x.onnx);
   free(x.mask);
   return status;

@@ -8,7 +8,7 @@
 
 typedef struct {
   int64_t members, prompt_states;
-  int part;
+  int part, weights;
 } ExportOptions;
 
 #define PARTS "pi|B|F"
@@ -20,6 +20,8 @@ static const Option export_options[] = {
      "prompt states to keep, chosen at random; -1: all. Rewards need them"},
     {"part", OPTION_CHOICE, offsetof(ExportOptions, part), "pi", 0, 0, PARTS,
      "for an .onnx file: the policy, or the networks B or F"},
+    {"weights", OPTION_CHOICE, offsetof(ExportOptions, weights), "keep", 0, 0, "keep|bf16|int8|f32",
+     "type of the parameters: bf16 halves a model, int8 quarters it; keep: as they are"},
     {.name = NULL},
 };
 
@@ -34,9 +36,7 @@ enum { KEY_HALF = 0x900 };
 
 static const struct argp_option own_options[] = {
     {.name = "output", .key = 'o', .arg = "FILE", .doc = "the file to write (required)"},
-    {.name = "half", .key = KEY_HALF,
-     .doc = "store parameters as bfloat16 and prompt states as float32 (a model that is stored "
-            "like this stays so)"},
+    {.name = "half", .key = KEY_HALF, .doc = "the same as --weights bf16"},
     {0},
 };
 
@@ -69,10 +69,10 @@ static int check_kind(const Arguments *a, int onnx) {
                   onnx ? ".safetensors" : ".onnx", a->path);
 }
 
-static bfm_status write_onnx(bfm_agent *agent, const Arguments *a) {
+static bfm_status write_onnx(bfm_agent *agent, const Arguments *a, int weights) {
   char part[OPTION_TEXT_SIZE];
   options_get(options_find(export_options, "part"), &a->options, part, sizeof part);
-  return bfm_agent_export_onnx(agent, 0, a->path, part, (int)a->options.members, a->half);
+  return bfm_agent_export_onnx(agent, 0, a->path, part, (int)a->options.members, weights);
 }
 
 static int run(void *input) {
@@ -83,11 +83,15 @@ static int run(void *input) {
   }
   int onnx = cli_has_suffix(a->path, ".onnx");
   TRY(check_kind(a, onnx));
+  int weights = a->half && !a->options.weights ? BFM_WEIGHTS_BF16 : a->options.weights;
+  if (a->half && weights != BFM_WEIGHTS_BF16) {
+    return bfm_fail(BFM_BAD_ARGUMENT, "--half means --weights bf16: leave one of them out");
+  }
   bfm_agent *agent;
   double before = bytes_of(a->model);
   TRY(bfm_agent_load(&agent, a->model, "{\"device\": \"cpu\"}"));
-  int status = onnx ? write_onnx(agent, a)
-                    : bfm_agent_export(agent, 0, a->path, (int)a->options.members, a->half,
+  int status = onnx ? write_onnx(agent, a, weights)
+                    : bfm_agent_export(agent, 0, a->path, (int)a->options.members, weights,
                                        a->options.prompt_states);
   bfm_agent_free(agent);
   if (!status) {
@@ -109,7 +113,9 @@ int cli_export(int argc, char **argv) {
           "Examples:\n"
           "  bfm export models/walker.safetensors --prompt-states 2k -o small.safetensors\n"
           "  bfm export models/walker.safetensors -o policy.onnx\n"
-          "  bfm export models/walker.safetensors --part B --half -o features.onnx\n"
+          "  bfm export models/walker.safetensors --part B --weights bf16 -o features.onnx\n"
+          "For the policy runtime on a robot, docs/policy.md:\n"
+          "  bfm export models/walker.safetensors --weights int8 -o robot.safetensors\n"
           "A model as bfm train writes it (a short run of seconds, on a CPU):\n"
           "  bfm collect point_mass --steps 5k -o export.h5\n"
           "  bfm train export.h5 --preset small --batch 64 --steps 100 -o runs/export\n"

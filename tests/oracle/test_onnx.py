@@ -134,7 +134,7 @@ def test_parameters_of_half_have_half_the_size(tmp_path):
 def test_bad_exports_are_refused(tmp_path):
   agent = bfm.Agent(OBS, ACT, **SMALL)
   for words, options in [("not \"V\"", {"part": "V"}), ("members must be 1 to", {"members": 9}),
-                         ("prompt_states is 5", {"prompt_states": 5}),
+                         ("not int8", {"weights": "int8"}), ("prompt_states is 5", {"prompt_states": 5}),
                          ("no replica 2", {"replica": 2})]:
     with pytest.raises(bfm.ArgumentError, match=words):
       agent.export(tmp_path / "x.onnx", **options)
