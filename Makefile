@@ -6,6 +6,8 @@
 #   make oracle   live comparison with PyTorch and dm_control
 #   make bench    speeds, as ratios to the peers
 #   make bundle   bfm and the libraries it needs in one file, for another machine
+#   make wheel    a Python wheel with the library and the program in dist; make test-wheel tries it
+#   make amalgamation   the policy runtime as one C file and one header, build/bfm_policy.c and .h
 #   make docs     the documentation as a searchable site, in build/site
 #   make format   lay out the source by .clang-format; format-check only reports
 #   make lint     clang-tidy and cppcheck
@@ -141,6 +143,27 @@ $(BUILD)/bfm: $(CLI_OBJ) $(BUILD)/objects.a
 $(BUILD)/src/envs/domain.o: $(wildcard robots/*.yaml)
 $(BUILD)/src/serve/page.o: $(wildcard web/*) .deps/web/three.js
 .deps/web/three.js: ;
+
+# ---------------------------------- the policy runtime --------------------------------------------
+
+# one file for all compilers: every function carries the instructions that it may use
+POLICY_SRC := $(wildcard src/policy/*.[ch]) include/bfm_policy.h
+amalgamation: $(BUILD)/bfm_policy.c
+
+$(BUILD)/bfm_policy.c: scripts/amalgamate.py $(POLICY_SRC) include/bfm.h
+	$(SAY) python3 scripts/amalgamate.py $(BUILD)
+
+$(BUILD)/bfm_policy.o: $(BUILD)/bfm_policy.c
+	$(SAY) $(CC) -std=c99 -pedantic -Wall -Wextra -O2 -fPIC $(SANITIZE) -c $< -o $@
+
+$(BUILD)/libbfm_policy.a: $(BUILD)/bfm_policy.o
+	@rm -f $@
+	$(SAY) ar rcs $@ $^
+
+$(BUILD)/libbfm_policy.so: $(BUILD)/bfm_policy.o
+	$(SAY) $(CC) -shared -Wl,-soname,libbfm_policy.so.$(MAJOR).$(MINOR) $(SANITIZE) -o $@ $^ -lm
+
+policy: $(BUILD)/libbfm_policy.a $(BUILD)/libbfm_policy.so
 
 # as a user's own program is linked
 $(BUILD)/examples/%: examples/%.c $(BUILD)/libbfm.so
@@ -278,6 +301,38 @@ demo: $(BUILD)/bfm $(BUILD)/libbfm.so
 bundle: all $(filter %/test_cuda,$(UNIT))
 	@scripts/bundle.sh $(BUILD)
 
+# In a wheel, MuJoCo lies in a wheel of its own beside the package, and HDF5 is part of the library and
+# of the program: the shared HDF5 of the distribution needs curl, OpenSSL and Kerberos, for files on
+# servers. Linked from its archive, only what bfm uses is there, under names that no one else sees.
+WHEEL := $(BUILD)/wheel
+HDF5_ARCHIVE := $(firstword $(wildcard $(patsubst -L%,%/libhdf5.a,$(filter -L%,$(HDF5_LIBS)))))
+WHEEL_LIBS := $(filter-out $(HDF5_LIBS),$(LDLIBS)) -lsz
+WHEEL_LDFLAGS = -Wl,--disable-new-dtags,-rpath,'$$ORIGIN/$(1)' -L.deps/lib $(LDFLAGS)
+HDF5_RENAMED := $(foreach name,stderr stdout environ,--redefine-sym $(name)=hdf5_$(name))
+
+$(WHEEL)/hdf5.a: $(HDF5_ARCHIVE)
+	@[ -e '$<' ] || { echo "wheel: HDF5 has no libhdf5.a here: install libhdf5-dev" >&2; exit 1; }
+	@mkdir -p $(@D) && echo '$<' >$(@D)/hdf5.path
+	$(SAY) objcopy $(HDF5_RENAMED) $< $@
+
+$(WHEEL)/library.o: $(LIB_OBJ) $(BUILD)/scripts/wheel/hdf5_streams.o $(WHEEL)/hdf5.a
+	$(SAY) ld -r -o $@ $^ && objcopy --wildcard --keep-global-symbol='bfm_*' $@
+
+$(WHEEL)/libbfm.so: $(WHEEL)/library.o
+	$(SAY) $(CC) -shared -Wl,-soname,$(SONAME) $(call WHEEL_LDFLAGS,../mujoco) -o $@ $^ $(WHEEL_LIBS)
+
+$(WHEEL)/bfm: $(CLI_OBJ) $(BUILD)/objects.a $(HDF5_ARCHIVE)
+	@mkdir -p $(@D)
+	$(SAY) $(CC) $(call WHEEL_LDFLAGS,../../mujoco) -o $@ $^ -lwebsockets $(WHEEL_LIBS)
+
+wheel: $(WHEEL)/libbfm.so $(WHEEL)/bfm $(BUILD)/bfm
+	@scripts/deps.sh wheel
+	@scripts/wheel.sh $(BUILD)
+
+# in an empty environment, into which pip downloads MuJoCo and numpy
+test-wheel: wheel
+	@.venv/bin/python -m pytest -q -p no:cacheprovider tests/wheel
+
 # the site in build/site; a broken link is an error
 docs:
 	@scripts/deps.sh docs
@@ -325,7 +380,7 @@ check: format-check
 	@$(MAKE) --no-print-directory test
 
 clean:
-	rm -rf build build-*
+	rm -rf build build-* dist
 
-.PHONY: all cuda examples unit deps demo docs test test-unit test-threads test-fuzz test-python test-browser fuzz \
-        oracle bench bundle format format-check lint lint-clang-tidy lint-cppcheck check clean
+.PHONY: all cuda amalgamation policy examples unit deps demo docs test test-unit test-threads test-fuzz test-python test-browser fuzz \
+        oracle bench bundle wheel test-wheel format format-check lint lint-clang-tidy lint-cppcheck check clean
