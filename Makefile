@@ -5,6 +5,8 @@
 #   make test-browser   the playground in a browser
 #   make oracle   live comparison with PyTorch and dm_control
 #   make bench    speeds, as ratios to the peers
+#   make install PREFIX=/usr/local DESTDIR=   copy program, libraries, robots, models and manual pages;
+#                 make uninstall, with the same arguments, removes them
 #   make bundle   bfm and the libraries it needs in one file, for another machine
 #   make docs     the documentation as a searchable site, in build/site
 #   make format   lay out the source by .clang-format; format-check only reports
@@ -14,17 +16,28 @@
 #   make clean    remove what was built (not .deps, .venv)
 #   make SAN=1    build with address and undefined-behaviour sanitizers, in build-san/
 #   make SAN=thread test-threads   tests of threads with the thread sanitizer, in build-tsan/
+#   make CROSS=aarch64-linux-gnu-   build for another processor, in build-aarch64-linux-gnu/
 # CC=clang and CFLAGS="-O1 -g" change the compiler and how it optimizes; V=1 shows the commands.
 
-ifeq ($(origin CC),default)
-CC := gcc
-endif
+CROSS ?=
+# make has values of its own for CC, LD and AR, which name the tools of this machine
+TOOL = $(if $(filter default undefined,$(origin $1)),$(CROSS)$2,$($1))
+CC := $(call TOOL,CC,gcc)
+LD := $(call TOOL,LD,ld)
+AR := $(call TOOL,AR,ar)
+OBJCOPY := $(call TOOL,OBJCOPY,objcopy)
+STRIP := $(call TOOL,STRIP,strip)
 CFLAGS ?= -O3 -g
-ARCH ?= $(if $(filter x86_64,$(shell uname -m)),x86-64-v3,native)
+# the processor that is built for: x86_64, aarch64, arm
+MACHINE := $(firstword $(subst -, ,$(or $(shell $(CC) -dumpmachine 2>/dev/null),$(CROSS))))
+ARCH_OF_x86_64 := x86-64-v3
+ARCH_OF_aarch64 := armv8-a
+ARCH_OF_arm := armv7-a+neon-vfpv4
+ARCH ?= $(or $(ARCH_OF_$(MACHINE)),native)
 SAN ?= 0
 V ?= 0
-BUILD ?= build$(if $(filter 1,$(SAN)),-san)$(if $(filter thread,$(SAN)),-tsan)
-NVCC ?= $(firstword $(wildcard /usr/local/cuda/bin/nvcc) $(shell command -v nvcc 2>/dev/null))
+BUILD ?= build$(CROSS:%-=-%)$(if $(filter 1,$(SAN)),-san)$(if $(filter thread,$(SAN)),-tsan)
+NVCC ?= $(if $(CROSS),,$(firstword $(wildcard /usr/local/cuda/bin/nvcc) $(shell command -v nvcc 2>/dev/null)))
 # whether make only says what it would do, as completion in a shell asks
 DRY := $(findstring n,$(filter-out --%,$(firstword -$(MAKEFLAGS))))
 MAKEFLAGS += --no-builtin-rules
@@ -36,32 +49,45 @@ SAY = $(if $(filter 1,$(V)),,@echo "  $@";)
 
 all:
 
+# The libraries of another processor lie in a folder laid out like /, below .deps; its programs run in
+# an emulator.
+DEPS := .deps$(if $(CROSS),/$(MACHINE))
+PKG_CONFIG ?= pkg-config
+ifneq ($(CROSS),)
+export PKG_CONFIG_SYSROOT_DIR := $(CURDIR)/$(DEPS)
+export PKG_CONFIG_LIBDIR := $(CURDIR)/$(DEPS)/usr/lib/$(CROSS:%-=%)/pkgconfig
+SYSROOT := $(if $(wildcard $(DEPS)/usr/lib),--sysroot=$(DEPS))
+RUNNER ?= qemu-$(MACHINE) -L $(if $(SYSROOT),$(DEPS),/usr/$(CROSS:%-=%))
+endif
+
 # Make reads this empty file like a part of the Makefile: where it is missing or old, make runs its
 # rule first and then starts again, so that the lines below see what was installed.
-ifneq ($(filter-out deps clean docs,$(or $(MAKECMDGOALS),all)),)
+ifneq ($(filter-out deps clean docs uninstall,$(or $(MAKECMDGOALS),all)),)
 ifeq ($(DRY),)
-include .deps/ready
+include .deps/ready $(if $(CROSS),$(DEPS)/ready)
 endif
 endif
 MUJOCO := .deps/lib/libmujoco.so
 .deps/ready: scripts/deps.sh scripts/models.py .venv/bin/python $(MUJOCO)
 	@scripts/deps.sh
 .venv/bin/python $(MUJOCO): ;
+.deps/%/ready: scripts/deps.sh scripts/models.py
+	@scripts/deps.sh $*
 
-HDF5_CFLAGS := $(patsubst -I%,-isystem %,$(shell pkg-config --cflags hdf5 2>/dev/null))
-HDF5_LIBS := $(shell pkg-config --libs hdf5 2>/dev/null || echo -lhdf5)
+HDF5_CFLAGS := $(patsubst -I%,-isystem %,$(shell $(PKG_CONFIG) --cflags hdf5 2>/dev/null))
+HDF5_LIBS := $(shell $(PKG_CONFIG) --libs hdf5 2>/dev/null || echo -lhdf5)
 
-bfm_CPPFLAGS := -Iinclude -Isrc -isystem .deps/include $(HDF5_CFLAGS) $(CPPFLAGS)
+bfm_CPPFLAGS := -Iinclude -Isrc -isystem $(DEPS)/include $(HDF5_CFLAGS) $(CPPFLAGS)
 # clang warns where sanitizers keep it from a wanted vectorization; gcc does not know the warning
-bfm_CFLAGS := -std=gnu11 -Wall -Wextra -Wno-pass-failed -march=$(ARCH) -fPIC -fno-math-errno \
-              -fno-trapping-math -fopenmp-simd -fvisibility=hidden -pthread -MMD -MP $(CFLAGS)
+bfm_CFLAGS := -std=gnu11 -Wall -Wextra -Wno-pass-failed $(SYSROOT) -march=$(ARCH) -fPIC \
+              -fno-math-errno -fno-trapping-math -fopenmp-simd -fvisibility=hidden -pthread -MMD -MP $(CFLAGS)
 # in a bundle the libraries lie in lib, in the checkout in .deps/lib, which is found from the place
 # of the program: no path of the machine that built it
 CHECKOUT := $(shell realpath -m --relative-to=$(BUILD) .)
-RPATH = $$ORIGIN/lib:$$ORIGIN/$(UP)$(CHECKOUT)/.deps/lib
+RPATH = $$ORIGIN/lib:$$ORIGIN/$(UP)$(CHECKOUT)/$(DEPS)/lib
 $(BUILD)/tests/%: UP := ../../
 # an rpath of the old kind also serves the libraries that lie beside those found by it
-bfm_LDFLAGS = -Wl,--disable-new-dtags,-rpath,'$(RPATH)' -L.deps/lib $(SANITIZE) $(LDFLAGS)
+bfm_LDFLAGS = -Wl,--disable-new-dtags,-rpath,'$(RPATH)' -L$(DEPS)/lib $(SYSROOT) $(SANITIZE) $(LDFLAGS)
 LDLIBS := -ldnnl $(HDF5_LIBS) -lmujoco -lmuparser -lcjson -lyaml -lpng -lz -lm -ldl -pthread
 
 ifeq ($(SAN),1)
@@ -79,8 +105,17 @@ bfm_CFLAGS += $(SANITIZE)
 VERSION_PART = $(shell sed -n 's/^.define BFM_VERSION_$(1) //p' include/bfm.h)
 MAJOR := $(call VERSION_PART,MAJOR)
 MINOR := $(call VERSION_PART,MINOR)
-SONAME := libbfm.so.$(MAJOR)$(if $(filter 0,$(MAJOR)),.$(MINOR))
-LIBRARY := $(BUILD)/libbfm.so.$(MAJOR).$(MINOR).$(call VERSION_PART,PATCH)
+VERSION := $(MAJOR).$(MINOR).$(call VERSION_PART,PATCH)
+SERIES := $(MAJOR)$(if $(filter 0,$(MAJOR)),.$(MINOR))
+SONAME := libbfm.so.$(SERIES)
+LIBRARY := $(BUILD)/libbfm.so.$(VERSION)
+
+# installed, the library of MuJoCo lies in $(LIBDIR)/bfm
+PREFIX ?= /usr/local
+LIBDIR ?= $(PREFIX)/lib
+INSTALLED_LIBRARY := $(BUILD)/install/$(notdir $(LIBRARY))
+$(INSTALLED_LIBRARY): RPATH = $$ORIGIN/bfm
+$(BUILD)/install/bfm: RPATH = $$ORIGIN/$(shell realpath -m --relative-to=$(PREFIX)/bin $(LIBDIR))/bfm
 
 # the library ends with src/train; the rest is the program
 PROGRAM := view serve paper cli
@@ -104,7 +139,7 @@ $(BUILD)/%.o: %.c
 	$(SAY) $(CC) $(bfm_CPPFLAGS) $(bfm_CFLAGS) -c $< -o $@
 
 # results say which commit made them, and whether files differed from it
-COMMIT := $(shell git describe --always --dirty 2>/dev/null)
+COMMIT := $(shell git -c safe.directory='*' describe --always --dirty 2>/dev/null)
 ifneq ($(COMMIT),$(shell cat $(BUILD)/commit 2>/dev/null))
 .PHONY: $(BUILD)/commit
 endif
@@ -120,20 +155,22 @@ $(BUILD)/src/ops/open.o $(BUILD)/src/ops/cuda.cu.o: bfm_CPPFLAGS += -DOPS_SUM=$(
 # of all that is in it, others' programs see what is in bfm.h; ours see the objects
 $(BUILD)/libbfm.a: $(LIB_OBJ)
 	@rm -f $@
-	$(SAY) ld -r -o $(@:.a=.o) $^ && objcopy --localize-hidden $(@:.a=.o) && ar rcs $@ $(@:.a=.o)
+	$(SAY) $(LD) -r -o $(@:.a=.o) $^ && $(OBJCOPY) --localize-hidden $(@:.a=.o) && $(AR) rcs $@ $(@:.a=.o)
 
 $(BUILD)/objects.a: $(LIB_OBJ)
 	@rm -f $@
-	$(SAY) ar rcs $@ $^
+	$(SAY) $(AR) rcs $@ $^
 
-$(LIBRARY): $(LIB_OBJ)
+$(LIBRARY) $(INSTALLED_LIBRARY): $(LIB_OBJ)
+	@mkdir -p $(@D)
 	$(SAY) $(CC) -shared -Wl,-soname,$(SONAME) $(bfm_LDFLAGS) -o $@ $^ $(LDLIBS)
 
 # the names that the loader and the linker look for
 $(BUILD)/libbfm.so: $(LIBRARY)
 	@ln -sf $(notdir $<) $(@D)/$(SONAME) && ln -sf $(SONAME) $@
 
-$(BUILD)/bfm: $(CLI_OBJ) $(BUILD)/objects.a
+$(BUILD)/bfm $(BUILD)/install/bfm: $(CLI_OBJ) $(BUILD)/objects.a
+	@mkdir -p $(@D)
 	$(SAY) $(CC) $(bfm_LDFLAGS) -o $@ $^ -lwebsockets $(LDLIBS)
 
 # they contain these files
@@ -145,7 +182,7 @@ $(BUILD)/src/serve/page.o: $(wildcard web/*) .deps/web/three.js
 $(BUILD)/examples/%: examples/%.c $(BUILD)/libbfm.so
 	@mkdir -p $(@D)
 	$(SAY) $(CC) -O2 -Wall -Wextra -Iinclude $(SANITIZE) $< -o $@ -L$(BUILD) -lbfm \
-	  -Wl,-rpath,'$$ORIGIN/..',-rpath-link,.deps/lib
+	  $(SYSROOT) -Wl,-rpath,'$$ORIGIN/..',-rpath-link,$(DEPS)/lib
 
 examples: $(EXAMPLES)
 
@@ -196,7 +233,7 @@ $(BUILD)/tests/fuzz/fuzz_message: $(BUILD)/src/serve/message.o
 
 # a program's output is shown only when it fails
 RUN = mkdir -p $(BUILD)/logs; log=$(BUILD)/logs/$$(basename $$program).log; \
-      if $$program $$arguments >$$log 2>&1; then echo "ok    $$program"; \
+      if $(RUNNER) $$program $$arguments >$$log 2>&1; then echo "ok    $$program"; \
       else cat $$log; echo "FAIL  $$program" >&2; exit 1; fi
 PYTEST = -m pytest -q -p no:cacheprovider -n $(shell nproc)
 HERE = BFM=$(abspath $(BUILD))/bfm BFM_BUILD=$(BUILD) PYTHONPATH=python
@@ -272,6 +309,12 @@ demo: $(BUILD)/bfm $(BUILD)/libbfm.so
 bundle: all $(filter %/test_cuda,$(UNIT))
 	@scripts/bundle.sh $(BUILD)
 
+install: all $(BUILD)/install/bfm $(INSTALLED_LIBRARY)
+install uninstall:
+	@BUILD='$(BUILD)' DEPS='$(DEPS)' PREFIX='$(PREFIX)' LIBDIR='$(LIBDIR)' DESTDIR='$(DESTDIR)' \
+	  VERSION=$(VERSION) SERIES=$(SERIES) LIBS='$(LDLIBS)' STRIP='$(STRIP)' RUNNER='$(RUNNER)' \
+	  scripts/install.sh $(filter uninstall,$@)
+
 # the site in build/site; a broken link is an error
 docs:
 	@scripts/deps.sh docs
@@ -322,4 +365,4 @@ clean:
 	rm -rf build build-*
 
 .PHONY: all cuda examples unit deps demo docs test test-unit test-threads test-fuzz test-python test-browser fuzz \
-        oracle bench bundle format format-check lint lint-clang-tidy lint-cppcheck check clean
+        oracle bench bundle install uninstall format format-check lint lint-clang-tidy lint-cppcheck check clean

@@ -5,6 +5,10 @@
 #   deps.sh oracle   .venv-oracle: PyTorch, dm_control, gymnasium(-robotics), rliable, for comparisons
 #   deps.sh lint     clang-tidy and cppcheck; clang with its sanitizers and fuzzer
 #   deps.sh docs     .venv-docs: MkDocs, which builds the documentation site
+#   deps.sh install  mandoc, zsh, bash and CMake, for the tests of make install
+#   deps.sh aarch64  a compiler and an emulator for 64-bit ARM; its libraries under .deps/aarch64. Exits
+#                    with 3 where this system's mirrors have none
+#   deps.sh arm      a compiler and an emulator for 32-bit ARM
 #   deps.sh browser  Chromium and selenium, for the tests of the playground in a browser
 # Debian 12 and Ubuntu 24.04; apt needs root or sudo, the rest does not.
 set -euo pipefail
@@ -111,6 +115,61 @@ browser() {
   venv .venv-browser /usr/bin/python3 "" "${browser_wheels[@]}"
 }
 
+# The packages of another processor, of which dpkg knows nothing: apt keeps its lists in .deps/apt, and
+# the files are unpacked under .deps/aarch64, as in a root folder.
+foreign_packages=(libdnnl-dev libhdf5-dev libmuparser-dev libcjson-dev libyaml-dev libcmocka-dev
+  libpng-dev zlib1g-dev libwebsockets-dev libstdc++6)
+
+# apt_for PROCESSOR COMMAND...: apt-get as if nothing were installed on a machine of this kind
+apt_for() {
+  local own=$PWD/.deps/apt processor=$1
+  shift
+  mkdir -p "$own/lists/partial" "$own/cache/archives/partial"
+  : >"$own/status"
+  apt-get -qq -o "APT::Architecture=$processor" -o "APT::Architectures::=$processor" \
+    -o "Dir::State=$own" -o "Dir::State::status=$own/status" -o "Dir::Cache=$own/cache" \
+    -o APT::Sandbox::User= -o Acquire::Languages=none -o Debug::NoLocking=1 "$@"
+}
+
+unpack_foreign() {
+  local root=$1 package link
+  for package in .deps/apt/cache/archives/*.deb; do dpkg -x "$package" "$root"; done
+  # links to /lib/… would lead out of the folder
+  find "$root" -type l -lname '/*' | while read -r link; do
+    ln -sfr "$root$(readlink "$link")" "$link"
+  done
+  # where packages have only /usr/lib, the emulator and the linker still look in /lib
+  mkdir -p "$root/lib"
+  for link in aarch64-linux-gnu ld-linux-aarch64.so.1; do
+    [ -e "$root/lib/$link" ] || ln -s "../usr/lib/$link" "$root/lib/$link"
+  done
+}
+
+aarch64() {
+  local root=.deps/aarch64
+  apt_install gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user
+  if [ ! -e "$root/usr/lib/aarch64-linux-gnu/libdnnl.so" ]; then
+    say "unpacking ${foreign_packages[*]} for arm64 under $root"
+    changed=1
+    apt_for arm64 update 2>/dev/null || true
+    if ! apt_for arm64 install --download-only --yes --no-install-recommends \
+      "${foreign_packages[@]}" >/dev/null 2>&1; then
+      say "this system's mirrors have no packages for arm64: bfm cannot be built for it here" >&2
+      exit 3
+    fi
+    unpack_foreign "$root"
+    rm -rf .deps/apt
+  fi
+  .venv/bin/python scripts/models.py --machine aarch64 --target "$root"
+  touch "$root/ready"
+}
+
+arm() {
+  apt_install gcc-arm-linux-gnueabihf libc6-dev-armhf-cross qemu-user
+  mkdir -p .deps/arm
+  touch .deps/arm/ready
+}
+
 lint() {
   apt_install clang clang-tidy cppcheck
   apt_install "libclang-rt-$(clang -dumpversion | cut -d. -f1)-dev"
@@ -121,8 +180,11 @@ case ${1:-base} in
   oracle) oracle ;;
   lint) lint ;;
   browser) browser ;;
+  aarch64) aarch64 ;;
+  arm) arm ;;
+  install) apt_install mandoc zsh bash cmake ;;
   docs) apt_install python3-venv && venv .venv-docs /usr/bin/python3 "" "${docs_wheels[@]}" ;;
-  *) die "there is no \"$1\"; try: deps.sh [oracle|lint|docs|browser]" ;;
+  *) die "there is no \"$1\"; try: deps.sh [oracle|lint|docs|browser|install|aarch64|arm]" ;;
 esac
 # the targets of make that call this script for one part of it stay quiet
 [ "$changed" = 1 ] || [ "${1:-base}" != base ] || say "all dependencies are installed"

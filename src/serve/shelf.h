@@ -34,7 +34,7 @@ int shelf_search(const char *path, const ShelfReader *reader);
 // the models of a run so far: model.safetensors, or model.0.safetensors, model.1.safetensors, …
 int shelf_search_run(const char *folder, const ShelfReader *reader);
 
-// the folder of models to serve when no path is given: here, or in the checkout of the program
+// the folder of models to serve when no path is given: here, in the program's checkout, or installed
 int shelf_default(char out[PATH_MAX]);
 
 // a label from a name: letters, digits, ".", "_" and "-"
