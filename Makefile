@@ -16,7 +16,8 @@
 #   make clean    remove what was built (not .deps, .venv)
 #   make SAN=1    build with address and undefined-behaviour sanitizers, in build-san/
 #   make SAN=thread test-threads   tests of threads with the thread sanitizer, in build-tsan/
-#   make CROSS=aarch64-linux-gnu-   build for another processor, in build-aarch64-linux-gnu/
+#   make CROSS=aarch64-linux-gnu-   build for another processor, in build-aarch64-linux-gnu/;
+#                 with test-cross, compare it in an emulator with what runs here
 # CC=clang and CFLAGS="-O1 -g" change the compiler and how it optimizes; V=1 shows the commands.
 
 CROSS ?=
@@ -52,10 +53,9 @@ all:
 # The libraries of another processor lie in a folder laid out like /, below .deps; its programs run in
 # an emulator.
 DEPS := .deps$(if $(CROSS),/$(MACHINE))
-PKG_CONFIG ?= pkg-config
+PKG_CONFIG ?= $(if $(CROSS),PKG_CONFIG_SYSROOT_DIR=$(DEPS) \
+  PKG_CONFIG_LIBDIR=$(DEPS)/usr/lib/$(CROSS:%-=%)/pkgconfig) pkg-config
 ifneq ($(CROSS),)
-export PKG_CONFIG_SYSROOT_DIR := $(CURDIR)/$(DEPS)
-export PKG_CONFIG_LIBDIR := $(CURDIR)/$(DEPS)/usr/lib/$(CROSS:%-=%)/pkgconfig
 SYSROOT := $(if $(wildcard $(DEPS)/usr/lib),--sysroot=$(DEPS))
 RUNNER ?= qemu-$(MACHINE) -L $(if $(SYSROOT),$(DEPS),/usr/$(CROSS:%-=%))
 endif
@@ -273,6 +273,11 @@ fuzz: $(FUZZ)
 	  arguments="-seed=$(FUZZ_SEED) -max_total_time=$(FUZZ_SECONDS) -max_len=4096 -artifact_prefix=$(BUILD)/"; \
 	  [ ! -f $$words ] || arguments="$$arguments -dict=$$words"; $(RUN); done
 
+# What CROSS= has built, in an emulator: the same actions, prompts and returns as on this machine.
+test-cross: all $(BUILD)/tests/unit/test_processors.run
+	@[ -x build/bfm ] || { echo "build bfm for this machine first: make" >&2; exit 1; }
+	@BFM=build/bfm BFM_OTHER='$(RUNNER) $(BUILD)/bfm' .venv/bin/python $(PYTEST) tests/processors
+
 # a sanitized library cannot be loaded into a plain Python: there, only the command line is tested
 test-python: all examples
 	@$(HERE) .venv/bin/python $(PYTEST) \
@@ -364,5 +369,6 @@ check: format-check
 clean:
 	rm -rf build build-*
 
-.PHONY: all cuda examples unit deps demo docs test test-unit test-threads test-fuzz test-python test-browser fuzz \
-        oracle bench bundle install uninstall format format-check lint lint-clang-tidy lint-cppcheck check clean
+.PHONY: all cuda examples unit deps demo docs test test-unit test-threads test-fuzz test-python test-browser \
+        test-cross fuzz oracle bench bundle install uninstall format format-check lint lint-clang-tidy \
+        lint-cppcheck check clean

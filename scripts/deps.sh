@@ -138,6 +138,8 @@ unpack_foreign() {
   find "$root" -type l -lname '/*' | while read -r link; do
     ln -sfr "$root$(readlink "$link")" "$link"
   done
+  # a name that an installation would make
+  ln -sf hdf5-serial.pc "$root/usr/lib/aarch64-linux-gnu/pkgconfig/hdf5.pc"
   # where packages have only /usr/lib, the emulator and the linker still look in /lib
   mkdir -p "$root/lib"
   for link in aarch64-linux-gnu ld-linux-aarch64.so.1; do

@@ -37,7 +37,8 @@ static const char script_zsh[] =
     "_bfm() {\n"
     "  local line\n"
     "  local -a found\n"
-    "  for line in \"${(@f)$(${~words[1]} completion words \"${(@Q)words[2,CURRENT]}\" 2>/dev/null)}\"\n"
+    "  for line in \"${(@f)$(${~words[1]} completion words \"${(@Q)words[2,CURRENT]}\" "
+    "2>/dev/null)}\"\n"
     "  do\n"
     "    case $line in\n"
     "      '') ;;\n"
@@ -178,16 +179,16 @@ typedef void (*Offer)(const Line *line);
 static const struct {
   const char *option;
   Offer offer;
-} by_name[] = {{"task", offer_names},       {"tasks", offer_list},    {"eval-tasks", offer_list},
-               {"env", offer_domains},     {"domain", offer_domains}, {"device", offer_devices},
-               {"data", offer_folders},    {"runs", offer_folders},  {"results", offer_folders},
+} by_name[] = {{"task", offer_names},   {"tasks", offer_list},     {"eval-tasks", offer_list},
+               {"env", offer_domains},  {"domain", offer_domains}, {"device", offer_devices},
+               {"data", offer_folders}, {"runs", offer_folders},   {"results", offer_folders},
                {"model", offer_files}};
 
 static const struct {
   const char *word;
   Offer offer;
-} by_argument[] = {{"FILE", offer_files},     {"GOAL", offer_files},   {"FOLDER", offer_folders},
-                   {"DOMAIN", offer_robots},  {"ENV", offer_robots},   {"TABLE", offer_tables},
+} by_argument[] = {{"FILE", offer_files},      {"GOAL", offer_files}, {"FOLDER", offer_folders},
+                   {"DOMAIN", offer_robots},   {"ENV", offer_robots}, {"TABLE", offer_tables},
                    {"COMMAND", offer_commands}};
 
 static void offer_value(const Line *line, const char *name, const char *argument) {
@@ -376,9 +377,10 @@ int cli_completion(int argc, char **argv) {
   const char *shell = NULL;
   const CommandLine line = {
       .options = no_options, .parse = parse, .arguments = "bash|zsh",
-      .help = "Print the script that completes bfm's command lines in a shell.\v"
-              "Examples:\n"
-              "  source <(bfm completion bash)\n",
+      .help =
+          "Print the script that completes bfm's command lines in a shell.\v"
+          "Examples:\n"
+          "  source <(bfm completion bash)\n",
       .run = run,
   };
   return cli_run(&line, argc, argv, &shell);

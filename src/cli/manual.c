@@ -25,8 +25,8 @@ static void print_code(unsigned code) {
   static const struct {
     char code;
     const char *roff;
-  } named[] = {{'\\', "\\e"}, {'-', "\\-"}, {'\'', "\\(aq"}, {'`', "\\(ga"}, {'^', "\\(ha"},
-               {'~', "\\(ti"}};
+  } named[] = {{'\\', "\\e"},  {'-', "\\-"},   {'\'', "\\(aq"},
+               {'`', "\\(ga"}, {'^', "\\(ha"}, {'~', "\\(ti"}};
   for (size_t i = 0; i < sizeof named / sizeof *named; i++) {
     if (code == (unsigned char)named[i].code) {
       fputs(named[i].roff, stdout);
@@ -271,7 +271,9 @@ static void print_commands(void) {
 }
 
 // commands that have a page of their own
-static int has_page(const Command *command) { return command->help && strcmp(command->name, "help"); }
+static int has_page(const Command *command) {
+  return command->help && strcmp(command->name, "help");
+}
 
 static void print_program(void) {
   print_title("", "train and prompt behavioral foundation models");
@@ -344,9 +346,10 @@ int cli_manual(int argc, char **argv) {
   Arguments a = {0};
   const CommandLine line = {
       .options = own_options, .parse = parse, .arguments = "[COMMAND]",
-      .help = "Print the manual page of bfm or of a command, in the format of man(1).\v"
-              "Examples:\n"
-              "  bfm manual train | man -l -\n",
+      .help =
+          "Print the manual page of bfm or of a command, in the format of man(1).\v"
+          "Examples:\n"
+          "  bfm manual train | man -l -\n",
       .run = run,
   };
   return cli_run(&line, argc, argv, &a);
