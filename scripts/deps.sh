@@ -147,8 +147,16 @@ unpack_foreign() {
   done
 }
 
+# unless this system has the compilers of another processor, say so and exit with 3
+needs_compiler() {
+  [ -z "$(apt-cache show "$1" 2>/dev/null)" ] || return 0
+  say "this system has no package $1: bfm cannot be built for that processor here" >&2
+  exit 3
+}
+
 aarch64() {
   local root=.deps/aarch64
+  needs_compiler gcc-aarch64-linux-gnu
   apt_install gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user
   if [ ! -e "$root/usr/lib/aarch64-linux-gnu/libdnnl.so" ]; then
     say "unpacking ${foreign_packages[*]} for arm64 under $root"
@@ -167,6 +175,7 @@ aarch64() {
 }
 
 arm() {
+  needs_compiler gcc-arm-linux-gnueabihf
   apt_install gcc-arm-linux-gnueabihf libc6-dev-armhf-cross qemu-user
   mkdir -p .deps/arm
   touch .deps/arm/ready

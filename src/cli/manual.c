@@ -110,10 +110,6 @@ static void print_title(const char *command, const char *help) {
   print_line(help);
 }
 
-static void print_reference(const char *command, const char *behind) {
-  printf(".BR bfm%s%s (1)%s\n", *command ? "\\-" : "", command, behind);
-}
-
 // ---------------------------------- the page of a command ----------------------------------------
 
 // a long list of choices may continue in the next line
@@ -209,7 +205,7 @@ static void print_page(void *context, const struct argp *argp) {
   print_flag(&(struct argp_option){.name = "help", .key = '?', .doc = "print a help text"});
   if (examples) print_paragraphs(print_examples_heading(examples));
   section("SEE ALSO");
-  print_reference("", "");
+  puts("\\fBbfm\\fR(1)");
   free(filtered);
   free(notes);
   free(about);
@@ -288,13 +284,14 @@ static void print_program(void) {
   print_rows("ENVIRONMENT", variables);
   print_rows("FILES", files);
   section("SEE ALSO");
-  const Command *command, *last = NULL;
+  const Command *command;
+  const char *between = "";
   for (int i = 0; (command = cli_command_at(i)); i++) {
     if (!has_page(command)) continue;
-    if (last) print_reference(last->name, " ,");
-    last = command;
+    printf("%s\\fBbfm\\-%s\\fR(1)", between, command->name);
+    between = ",\n";
   }
-  print_reference(last->name, "");
+  putchar('\n');
 }
 
 // ---------------------------------- the command --------------------------------------------------
