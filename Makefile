@@ -8,6 +8,7 @@
 #   make install PREFIX=/usr/local DESTDIR=   copy program, libraries, robots, models and manual pages;
 #                 make uninstall, with the same arguments, removes them
 #   make bundle   bfm and the libraries it needs in one file, for another machine
+#   make amalgamation   the policy runtime as one C file and one header, build/bfm_policy.c and .h
 #   make docs     the documentation as a searchable site, in build/site
 #   make format   lay out the source by .clang-format; format-check only reports
 #   make lint     clang-tidy and cppcheck
@@ -127,10 +128,18 @@ CLI_OBJ := $(CLI_SRC:%.c=$(BUILD)/%.o)
 CUDA_OBJ := $(CUDA_SRC:%.cu=$(BUILD)/%.cu.o)
 CUDA_TESTS := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/unit/cuda_*.c))
 UNIT := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/unit/test_*.c))
-EXAMPLES := $(patsubst %.c,$(BUILD)/%,$(wildcard examples/*.c))
+# with a C++ compiler, also in C++
+CXX := $(call TOOL,CXX,g++)
+EXAMPLES := $(addprefix $(BUILD)/examples/,walker robot_loop \
+  $(if $(shell command -v $(CXX) 2>/dev/null),robot_loop_cpp))
 FUZZ := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/fuzz/fuzz_*.c))
 
-all: $(BUILD)/libbfm.so $(BUILD)/libbfm.a $(BUILD)/bfm $(if $(NVCC),$(if $(CUDA_SRC),cuda))
+# 32-bit ARM gets the policy runtime alone
+ifeq ($(MACHINE),arm)
+all: policy
+else
+all: $(BUILD)/libbfm.so $(BUILD)/libbfm.a $(BUILD)/bfm policy $(if $(NVCC),$(if $(CUDA_SRC),cuda))
+endif
 
 # ---------------------------------- build ---------------------------------------------------------
 
@@ -166,8 +175,8 @@ $(LIBRARY) $(INSTALLED_LIBRARY): $(LIB_OBJ)
 	$(SAY) $(CC) -shared -Wl,-soname,$(SONAME) $(bfm_LDFLAGS) -o $@ $^ $(LDLIBS)
 
 # the names that the loader and the linker look for
-$(BUILD)/libbfm.so: $(LIBRARY)
-	@ln -sf $(notdir $<) $(@D)/$(SONAME) && ln -sf $(SONAME) $@
+$(BUILD)/libbfm.so $(BUILD)/libbfm_policy.so: %: %.$(VERSION)
+	@ln -sf $(<F) $@.$(SERIES) && ln -sf $(@F).$(SERIES) $@
 
 $(BUILD)/bfm $(BUILD)/install/bfm: $(CLI_OBJ) $(BUILD)/objects.a
 	@mkdir -p $(@D)
@@ -178,11 +187,46 @@ $(BUILD)/src/envs/domain.o: $(wildcard robots/*.yaml)
 $(BUILD)/src/serve/page.o: $(wildcard web/*) .deps/web/three.js
 .deps/web/three.js: ;
 
+# ---------------------------------- the policy runtime --------------------------------------------
+
+# one file for all compilers: every function carries the instructions that it may use
+POLICY_SRC := $(wildcard src/policy/*.[ch]) include/bfm_policy.h
+amalgamation: $(BUILD)/bfm_policy.c
+
+$(BUILD)/bfm_policy.c: scripts/amalgamate.py $(POLICY_SRC) include/bfm.h
+	$(SAY) python3 scripts/amalgamate.py $(BUILD)
+
+$(BUILD)/bfm_policy.o: $(BUILD)/bfm_policy.c
+	$(SAY) $(CC) $(SYSROOT) -std=c99 -pedantic -Wall -Wextra -O2 -fPIC $(SANITIZE) -c $< -o $@
+
+$(BUILD)/libbfm_policy.a: $(BUILD)/bfm_policy.o
+	@rm -f $@
+	$(SAY) $(AR) rcs $@ $^
+
+$(BUILD)/libbfm_policy.so.$(VERSION): $(BUILD)/bfm_policy.o
+	$(SAY) $(CC) $(SYSROOT) -shared -Wl,-soname,libbfm_policy.so.$(SERIES) $(SANITIZE) -o $@ $^ -lm
+
+policy: $(BUILD)/libbfm_policy.a $(BUILD)/libbfm_policy.so
+
 # as a user's own program is linked
+USER_LIBRARY = -L$(BUILD) -lbfm $(SYSROOT) -Wl,-rpath,'$$ORIGIN/..',-rpath-link,$(DEPS)/lib
+USER_FLAGS := -O2 -Wall -Wextra $(SYSROOT) -Iinclude $(SANITIZE)
 $(BUILD)/examples/%: examples/%.c $(BUILD)/libbfm.so
 	@mkdir -p $(@D)
-	$(SAY) $(CC) -O2 -Wall -Wextra -Iinclude $(SANITIZE) $< -o $@ -L$(BUILD) -lbfm \
-	  $(SYSROOT) -Wl,-rpath,'$$ORIGIN/..',-rpath-link,$(DEPS)/lib
+	$(SAY) $(CC) $(USER_FLAGS) $< -o $@ $(USER_LIBRARY)
+
+# the loop of a robot and, in another file, its robot, which on a real one is yours
+$(BUILD)/examples/%.o: examples/%.c include/bfm.h examples/robot.h
+	@mkdir -p $(@D)
+	$(SAY) $(CC) $(USER_FLAGS) -c $< -o $@
+
+$(BUILD)/examples/robot_loop: $(BUILD)/examples/robot_simulated.o $(BUILD)/libbfm_policy.so
+$(BUILD)/examples/robot_loop: examples/robot_loop.c $(BUILD)/libbfm.so
+	$(SAY) $(CC) $(USER_FLAGS) $(filter %.c %.o,$^) -o $@ $(USER_LIBRARY) -lbfm_policy
+
+$(BUILD)/examples/robot_loop_cpp: $(BUILD)/examples/robot_simulated.o $(BUILD)/libbfm_policy.so
+$(BUILD)/examples/robot_loop_cpp: examples/robot_loop.cpp $(BUILD)/libbfm.so
+	$(SAY) $(CXX) -std=c++17 $(USER_FLAGS) $(filter %.cpp %.o,$^) -o $@ $(USER_LIBRARY) -lbfm_policy
 
 examples: $(EXAMPLES)
 
@@ -273,10 +317,20 @@ fuzz: $(FUZZ)
 	  arguments="-seed=$(FUZZ_SEED) -max_total_time=$(FUZZ_SECONDS) -max_len=4096 -artifact_prefix=$(BUILD)/"; \
 	  [ ! -f $$words ] || arguments="$$arguments -dict=$$words"; $(RUN); done
 
+# The policy runtime alone: no library of another processor is needed.
+$(BUILD)/tests/processors/policy: tests/processors/policy.c tests/processors/walker.h $(BUILD)/libbfm_policy.a
+	@mkdir -p $(@D)
+	$(SAY) $(CC) $(USER_FLAGS) $< -o $@ $(BUILD)/libbfm_policy.a -lm
+
 # What CROSS= has built, in an emulator: the same actions, prompts and returns as on this machine.
-test-cross: all $(BUILD)/tests/unit/test_processors.run
+ifeq ($(MACHINE),arm)
+test-cross: $(BUILD)/tests/processors/policy.run
+else
+test-cross: all $(BUILD)/tests/processors/policy.run $(BUILD)/tests/unit/test_processors.run
+test-cross: $(patsubst %.c,$(BUILD)/%.run,$(wildcard tests/unit/test_policy*.c))
 	@[ -x build/bfm ] || { echo "build bfm for this machine first: make" >&2; exit 1; }
 	@BFM=build/bfm BFM_OTHER='$(RUNNER) $(BUILD)/bfm' .venv/bin/python $(PYTEST) tests/processors
+endif
 
 # a sanitized library cannot be loaded into a plain Python: there, only the command line is tested
 test-python: all examples
@@ -369,6 +423,6 @@ check: format-check
 clean:
 	rm -rf build build-*
 
-.PHONY: all cuda examples unit deps demo docs test test-unit test-threads test-fuzz test-python test-browser \
-        test-cross fuzz oracle bench bundle install uninstall format format-check lint lint-clang-tidy \
-        lint-cppcheck check clean
+.PHONY: all cuda amalgamation policy examples unit deps demo docs test test-unit test-threads test-fuzz \
+        test-python test-browser test-cross fuzz oracle bench bundle install uninstall format format-check \
+        lint lint-clang-tidy lint-cppcheck check clean

@@ -10,6 +10,7 @@
 #include "core/bf16.h"
 #include "core/number.h"
 #include "envs/registry.h"
+#include "envs/signals.h"
 
 // appends a tensor of a network, with a leading axis of this length unless it is 0
 static void add(Entry *entries, int *count, int64_t axis, const char *prefix, const NetTensor *t,
@@ -130,7 +131,7 @@ static int write_tensors(const Head *head, const char *json, const Tensor *tenso
                          const char *path) {
   enum { COUNTS = sizeof head->counts / sizeof *head->counts };
   char numbers[COUNTS][32];
-  const char *metadata[2 * (COUNTS + 6) + 1] = {"bfm",       head->kind, "version",
+  const char *metadata[2 * (COUNTS + 7) + 1] = {"bfm",       head->kind, "version",
                                                 BFM_VERSION, "config",   json};
   int m = 6;
   for (int i = 0; i < COUNTS && head->counts[i].name; i++) {
@@ -139,6 +140,7 @@ static int write_tensors(const Head *head, const char *json, const Tensor *tenso
   }
   if (head->env) metadata[m++] = "env", metadata[m++] = head->env;
   if (head->task) metadata[m++] = "task", metadata[m++] = head->task;
+  if (head->signals) metadata[m++] = SIGNALS_KEY, metadata[m++] = head->signals;
   const char *origin = head->env ? registry_origin(head->env) : "";
   if (*origin) metadata[m++] = "robot", metadata[m++] = origin;
   return safetensors_write(path, tensors, count, metadata);

@@ -30,6 +30,7 @@ typedef struct {
   const Option *table;
   void *config;            // written with threads 0
   const char *env, *task;  // or NULL; env may be a user's own robot, whose files are written, too
+  const char *signals;     // JSON of envs/signals.h, or NULL
   struct {
     const char *name;
     int64_t value;
