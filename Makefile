@@ -324,7 +324,7 @@ $(BUILD)/tests/processors/policy: tests/processors/policy.c tests/processors/wal
 
 # What CROSS= has built, in an emulator: the same actions, prompts and returns as on this machine.
 ifeq ($(MACHINE),arm)
-test-cross: $(BUILD)/tests/processors/policy.run
+test-cross: policy $(BUILD)/tests/processors/policy.run
 else
 test-cross: all $(BUILD)/tests/processors/policy.run $(BUILD)/tests/unit/test_processors.run
 test-cross: $(patsubst %.c,$(BUILD)/%.run,$(wildcard tests/unit/test_policy*.c))

@@ -1,6 +1,7 @@
 // A robot's control loop: 500 times a second, on absolute deadlines, with the model's policy.
 //
-//   robot_loop models/walker.safetensors [z.json [seconds]]
+//   bfm export models/walker.safetensors --half --prompt-states 5k -o small.safetensors
+//   robot_loop small.safetensors [z.json [seconds]]
 //
 // z.json comes from bfm prompt -o z.json, on any computer; without it, the robot stands up. Nothing in
 // the loop allocates, locks or prints. What happened is counted, and printed afterwards.
@@ -77,7 +78,7 @@ static void read_z(const char *path, float *z, int d) {
   for (int i = 0; i < d; i++) {
     char *begin = at ? at + 1 : text;
     z[i] = strtof(begin, &at);
-    if (at == begin) fail(path, "this is no z of this model: bfm prompt MODEL --task … -o z.json");
+    if (at == begin) fail(path, "is no z of this model: bfm prompt MODEL --task … -o z.json");
     at += strspn(at, " \n");
   }
 }
@@ -93,7 +94,7 @@ static void prompt_to_stand(Loop *loop) {
   size_t bytes = bfm_policy_prompt_bytes(loop->policy, BFM_POLICY_REWARDS);
   while ((signal = bfm_policy_observation(loop->policy, height)) && strcmp(signal->name, "torso.z"))
     height++;
-  if (!signal || !obs) fail("no torso.z or no observations in the model", "name a z.json");
+  if (!signal || !obs) fail("the model has no torso.z or no prompt states", "name a z.json");
 
   void *memory = get(bytes);
   if (bfm_policy_prompt_init(&prompt, loop->policy, BFM_POLICY_REWARDS, memory, bytes, &error)) {
@@ -126,8 +127,10 @@ static void open_all(Loop *loop, const char *path) {
   loop->z = get(sizeof(float) * (size_t)info->d);
   loop->robot = robot_open(info->env, info->obs_dim, info->act_dim, info->control_dt);
   if (!loop->robot) exit(1);
-  printf("%s: %d observations, %d actions, every %g ms, weights in %s, %s\n", info->env,
-         info->obs_dim, info->act_dim, 1e3 * info->control_dt, info->weights, info->kernels);
+  printf("%s: %d observations, %d actions, weights in %s, kernels for %s\n", info->env,
+         info->obs_dim, info->act_dim, info->weights, info->kernels);
+  if (info->control_dt > 0) printf("one action lasts %g ms\n", 1e3 * info->control_dt);
+  else puts("the model does not say how long an action lasts: a tick; bfm export writes it");
 }
 
 // ---------------------------------- the loop -----------------------------------------------------

@@ -1,6 +1,6 @@
 // The control loop of robot_loop.c in C++17: 500 times a second, on absolute deadlines.
 //
-//   robot_loop_cpp models/walker.safetensors z.json [seconds]
+//   robot_loop_cpp small.safetensors z.json [seconds]
 //
 // z.json comes from bfm prompt -o z.json. Everything is allocated before the loop.
 

@@ -10,6 +10,7 @@ from conftest import BFM, ROOT, refused
 
 BUILD = os.path.relpath(os.path.dirname(os.path.abspath(BFM)), ROOT)
 WALKER = ROOT / "examples/walker.c"
+POLICY = ROOT / "tests/processors/policy.c"
 COMMANDS = ("collect data train plot tasks names prompt play serve export eval bias paper bench "
             "info").split()
 
@@ -90,6 +91,13 @@ def test_names_of_the_libraries(prefix):
   assert not library.readlink().is_absolute()
 
 
+def test_the_policy_runtime_needs_libc_and_libm_only(prefix):
+  section = needed(prefix / "lib/libbfm_policy.so")
+  assert set(section["NEEDED"]) <= {"libc.so.6", "libm.so.6", "ld-linux-x86-64.so.2"}
+  assert section["SONAME"][0] == needed(prefix / "lib/libbfm.so")["SONAME"][0].replace(
+      "libbfm", "libbfm_policy")
+
+
 def test_files_are_readable_by_all(prefix):
   for path in prefix.rglob("*"):
     mode = path.stat().st_mode
@@ -134,24 +142,38 @@ def test_the_static_library(prefix, tmp_path):
   stands(prefix, tmp_path / "walker", BFM_MODELS=prefix / "share/bfm/robots")
 
 
+def test_pkg_config_of_the_policy_runtime(prefix, tmp_path):
+  """tests/processors/policy.c compares its actions with known ones."""
+  for link in ("-lbfm_policy", "-l:libbfm_policy.a"):
+    flags = " ".join(pkg_config(prefix, "--cflags", "--static", "--libs", "bfm_policy"))
+    call("cc", POLICY, *flags.replace("-lbfm_policy", link).split(), f"-Wl,-rpath,{prefix}/lib", "-o",
+         tmp_path / "policy")
+    assert "plain: ok" in away(prefix / "share/bfm", tmp_path / "policy")
+
+
 @pytest.mark.skipif(not shutil.which("cmake"), reason="CMake is not here")
 def test_cmake(prefix, tmp_path):
   shutil.copy(WALKER, tmp_path)
+  shutil.copy(POLICY, tmp_path)
+  shutil.copy(POLICY.with_name("walker.h"), tmp_path)
   (tmp_path / "CMakeLists.txt").write_text("""
     cmake_minimum_required(VERSION 3.16)
     project(walker C)
-    find_package(bfm 0.2 REQUIRED COMPONENTS bfm)
+    find_package(bfm 0.2 REQUIRED COMPONENTS bfm policy)
     find_package(bfm 0.1 QUIET)
     if(bfm_FOUND)
       message(FATAL_ERROR "0.1 is another interface")
     endif()
     add_executable(walker walker.c)
     target_link_libraries(walker bfm::bfm)
+    add_executable(policy policy.c)
+    target_link_libraries(policy bfm::policy)
   """)
   call("cmake", "-S", tmp_path, "-B", tmp_path / "build", f"-DCMAKE_PREFIX_PATH={prefix}")
   call("cmake", "--build", tmp_path / "build")
   walker = subprocess.run([tmp_path / "build/walker", "no-such-model"], capture_output=True, text=True)
   assert walker.returncode == 1 and "no-such-model" in walker.stderr
+  assert "plain: ok" in away(prefix / "share/bfm", tmp_path / "build/policy")
 
 
 # ---------------------------------- manual pages --------------------------------------------------
