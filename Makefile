@@ -371,7 +371,7 @@ bundle: all $(filter %/test_cuda,$(UNIT))
 install: all $(BUILD)/install/bfm $(INSTALLED_LIBRARY)
 install uninstall:
 	@BUILD='$(BUILD)' DEPS='$(DEPS)' PREFIX='$(PREFIX)' LIBDIR='$(LIBDIR)' DESTDIR='$(DESTDIR)' \
-	  VERSION=$(VERSION) SERIES=$(SERIES) LIBS='$(LDLIBS)' STRIP='$(STRIP)' RUNNER='$(RUNNER)' \
+	  VERSION=$(VERSION) SERIES=$(SERIES) LIBS='$(patsubst -L$(DEPS)/%,-L/%,$(LDLIBS))' STRIP='$(STRIP)' RUNNER='$(RUNNER)' \
 	  scripts/install.sh $(filter uninstall,$@)
 
 # the site in build/site; a broken link is an error

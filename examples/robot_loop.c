@@ -31,7 +31,7 @@ typedef struct {
 
 typedef struct {
   bfm_policy *policy;
-  const bfm_policy_info *info;
+  bfm_policy_info info;
   bfm_policy_work *work;
   Robot *robot;
   float *obs, *act, *z;
@@ -89,7 +89,7 @@ static void prompt_to_stand(Loop *loop) {
   bfm_policy_error error;
   bfm_policy_prompt *prompt;
   const bfm_policy_signal *signal;
-  const bfm_policy_info *info = loop->info;
+  const bfm_policy_info *info = &loop->info;
   const float *obs = bfm_policy_prompt_obs(loop->policy);
   size_t bytes = bfm_policy_prompt_bytes(loop->policy, BFM_POLICY_REWARDS);
   while ((signal = bfm_policy_observation(loop->policy, height)) && strcmp(signal->name, "torso.z"))
@@ -117,7 +117,8 @@ static void prompt_to_stand(Loop *loop) {
 static void open_all(Loop *loop, const char *path) {
   bfm_policy_error error;
   if (bfm_policy_open(&loop->policy, path, &error)) fail(path, error.text);
-  const bfm_policy_info *info = loop->info = bfm_policy_get_info(loop->policy);
+  const bfm_policy_info *info = &loop->info;
+  loop->info = *bfm_policy_get_info(loop->policy);
   size_t bytes = bfm_policy_work_bytes(loop->policy, 0);
   if (bfm_policy_work_init(&loop->work, loop->policy, 0, get(bytes), bytes, &error)) {
     fail("workspace", error.text);
@@ -168,7 +169,7 @@ static void think(Loop *loop) {
 // The policy acts at the first tick of each of its control periods; between them, the motors hold.
 static void run(Loop *loop, long ticks) {
   long long start = nanoseconds() + TICK, deadline = start;
-  long long period = (long long)(loop->info->control_dt * 1e9), due = start;
+  long long period = (long long)(loop->info.control_dt * 1e9), due = start;
   for (long tick = 0; tick < ticks; tick++, deadline += TICK) {
     sleep_until(deadline);
     long long awake = nanoseconds();
@@ -208,10 +209,12 @@ static void print_histogram(const Histogram *h) {
 static void print_end(const Loop *loop) {
   print_histogram(&loop->late);
   print_histogram(&loop->thinking);
-  printf("\n%ld actions, %ld ticks missed, %ld observations far from the training data, %ld failures\n",
-         loop->actions, loop->missed, loop->far, loop->failures);
+  printf(
+      "\n%ld actions, %ld ticks missed, %ld observations far from the training data, %ld "
+      "failures\n",
+      loop->actions, loop->missed, loop->far, loop->failures);
   if (loop->failures) printf("the first failure: %s\n", loop->first.text);
-  for (int i = 0; i < loop->info->obs_dim; i++) {
+  for (int i = 0; i < loop->info.obs_dim; i++) {
     const bfm_policy_signal *signal = bfm_policy_observation(loop->policy, i);
     if (signal && !strcmp(signal->name, "torso.z")) printf("torso.z is %.2f\n", loop->obs[i]);
   }
@@ -221,11 +224,13 @@ int main(int argc, char **argv) {
   static Loop loop = {.late = {.what = "wake-ups, after their deadline"},
                       .thinking = {.what = "actions, duration"}};
   if (argc < 2) fail("usage", "robot_loop MODEL.safetensors [z.json [SECONDS]]");
+  double seconds = argc > 3 ? strtod(argv[3], NULL) : 5;
+  if (!(seconds > 0 && seconds < 1e6)) fail(argv[3], "name a number of seconds");
   open_all(&loop, argv[1]);
-  if (argc > 2 && *argv[2]) read_z(argv[2], loop.z, loop.info->d);
+  if (argc > 2 && *argv[2]) read_z(argv[2], loop.z, loop.info.d);
   else prompt_to_stand(&loop);
   become_real_time();
-  run(&loop, (long)(RATE * (argc > 3 ? atof(argv[3]) : 5)));
+  run(&loop, (long)(RATE * seconds));
   print_end(&loop);
   robot_close(loop.robot);
   return loop.failures > 0;

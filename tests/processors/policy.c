@@ -32,7 +32,8 @@ static void test_actions(const char *kernels) {
   for (size_t c = 0; c < sizeof walker_cases / sizeof *walker_cases; c++) {
     const bfm_policy_how how = {.samples = walker_cases[c].es, .step = 7};
     for (int r = 0; r < ROWS; r++) {
-      expect(!bfm_policy_act(policy, work, obs[r], z, &how, act, NULL, &problem), "act", kernels, r);
+      expect(!bfm_policy_act(policy, work, obs[r], z, &how, act, NULL, &problem), "act", kernels,
+             r);
       for (int i = 0; i < ACT; i++) {
         expect(fabsf(act[i] - walker_cases[c].act[r][i]) < WALKER_NEAR, "action", kernels, act[i]);
       }
@@ -49,7 +50,8 @@ static void test_refusals(const char *kernels) {
       memcpy(bad, obs[0], sizeof bad);
       for (int i = 0; i < (all ? OBS : 1); i++) bad[i] = absurd[k];
       memset(act, 0xff, sizeof act);
-      expect(bfm_policy_act(policy, work, bad, z, NULL, act, NULL, &problem) == BFM_POLICY_BAD_INPUT,
+      expect(bfm_policy_act(policy, work, bad, z, NULL, act, NULL, &problem) ==
+                 BFM_POLICY_BAD_INPUT,
              "absurd observation", kernels, absurd[k]);
       for (int i = 0; i < ACT; i++) expect(act[i] == 0, "safe action", kernels, act[i]);
     }

@@ -47,8 +47,10 @@ static void test_actions(void **state) {
   walker_observe(obs);
   for (size_t c = 0; c < sizeof walker_cases / sizeof *walker_cases; c++) {
     for (int r = 0; r < ROWS; r++) {
-      assert_int_equal(bfm_agent_act(agent, 0, 1, obs[r], z, walker_cases[c].es, 0, 7, act[r]), BFM_OK);
-      for (int i = 0; i < ACT; i++) assert_float_equal(act[r][i], walker_cases[c].act[r][i], WALKER_NEAR);
+      assert_int_equal(bfm_agent_act(agent, 0, 1, obs[r], z, walker_cases[c].es, 0, 7, act[r]),
+                       BFM_OK);
+      for (int i = 0; i < ACT; i++)
+        assert_float_equal(act[r][i], walker_cases[c].act[r][i], WALKER_NEAR);
     }
   }
 }
