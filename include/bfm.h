@@ -170,15 +170,23 @@ BFM_API bfm_status bfm_agent_save_model(bfm_agent *agent, int replica, const cha
 /// Errors: BFM_IO. Threads: exclusive.
 BFM_API bfm_status bfm_agent_save_state(bfm_agent *agent, const char *path);
 
+/// How bfm_agent_export stores the parameters.
+enum {
+  BFM_WEIGHTS_KEEP,  ///< float32; a model that was stored as bfloat16 stays so.
+  BFM_WEIGHTS_BF16,  ///< bfloat16, and prompt states as float32: half the size.
+  BFM_WEIGHTS_INT8,  ///< The large matrices of F and pi as int8 with a scale for each row, all else as
+                     ///< with bfloat16: a quarter of the size.
+  BFM_WEIGHTS_F32,   ///< float32 in any case.
+};
+
 /// Write a smaller model of one replica.
 ///
-/// members: keep the first so many members of F; 0 keeps all. bfloat16: not 0 stores parameters as
-/// bfloat16 and prompt states as float32, half the size; a model that was stored like that stays so.
-/// prompt_states: keep so many, chosen at random; -1 keeps all.
+/// members: keep the first so many members of F; 0 keeps all. weights: how to store the parameters, one
+/// of BFM_WEIGHTS_…. prompt_states: keep so many, chosen at random; -1 keeps all.
 ///
 /// Errors: BFM_BAD_ARGUMENT, BFM_IO, BFM_NO_MEMORY. Threads: exclusive.
 BFM_API bfm_status bfm_agent_export(bfm_agent *agent, int replica, const char *path, int members,
-                                    int bfloat16, int64_t prompt_states);
+                                    int weights, int64_t prompt_states);
 
 /// Sizes of an agent: lengths of an observation, of an action and of z, rows N of a training batch,
 /// members M of F, replicas R.

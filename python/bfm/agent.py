@@ -329,11 +329,14 @@ class Agent:
     """Write the model of one replica: parameters, options and prompt states."""
     check(lib.bfm_agent_save_model(self._handle, replica, path_bytes(path)))
 
-  def export(self, path, members=0, half=False, prompt_states=-1, replica=0):
-    """Write a smaller model: only some members of F (0 keeps all), bfloat16 parameters (half), only
-    some prompt states (-1 keeps all)."""
-    check(lib.bfm_agent_export(self._handle, replica, path_bytes(path), members, bool(half),
-                               prompt_states))
+  def export(self, path, members=0, half=False, prompt_states=-1, replica=0, weights=None):
+    """Write a smaller model: only some members of F (0 keeps all), only some prompt states (-1 keeps
+    all), weights as "f32", "bf16" or "int8" (None: as they are); half is the same as "bf16"."""
+    kinds = (None, "bf16", "int8", "f32")
+    if weights not in kinds:
+      raise ValueError(f"weights must be f32, bf16 or int8, not {weights!r}")
+    kind = kinds.index(weights or ("bf16" if half else None))
+    check(lib.bfm_agent_export(self._handle, replica, path_bytes(path), members, kind, prompt_states))
 
   def save_state(self, path):
     """Write everything needed to resume training: all replicas, the optimizer, the counters."""

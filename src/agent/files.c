@@ -77,7 +77,8 @@ int agent_describe(bfm_agent *a) {
   return signals_measure(s, a->prompt.obs, a->prompt.count, a->obs_dim);
 }
 
-static int save(bfm_agent *a, int kind, int replica, Config config, int half, const char *path) {
+static int save(bfm_agent *a, int kind, int replica, Config config, Storage storage,
+                const char *path) {
   Entry *entries = malloc(CHECKPOINT_ENTRIES * sizeof *entries);
   if (!entries) return bfm_fail(BFM_NO_MEMORY, "out of memory for %s", path);
   int count = list_entries(a, kind, replica, entries);
@@ -92,32 +93,32 @@ static int save(bfm_agent *a, int kind, int replica, Config config, int half, co
                           {"act_dim", a->act_dim},
                           {"step", kind == STATE ? a->step : a->before + a->step},
                           {kind == STATE && a->before ? "before" : NULL, a->before}}};
-  int status = checkpoint_write(a->ops, &head, entries, count, half, path);
+  int status = checkpoint_write(a->ops, &head, entries, count, storage, path);
   free(entries);
   free(signals);
   return status;
 }
 
-static int save_model(bfm_agent *a, int replica, int half, const char *path) {
+static int save_model(bfm_agent *a, int replica, Storage storage, const char *path) {
   TRY(agent_check_replica(a, replica));
   Config config = a->config;
   config.seed += replica;
   config.seeds = 1;
   TRY(options_set(agent_options, &config, "device", "auto"));  // another machine may load it
-  return save(a, MODEL, replica, config, half, path);
+  return save(a, MODEL, replica, config, storage, path);
 }
 
 bfm_status bfm_agent_save_model(bfm_agent *a, int replica, const char *path) {
   NEED("agent", a);
   EXCLUSIVE(a);
-  return save_model(a, replica, 0, path);
+  return save_model(a, replica, STORE_F32, path);
 }
 
 bfm_status bfm_agent_save_state(bfm_agent *a, const char *path) {
   NEED("agent", a);
   EXCLUSIVE(a);
   TRY(agent_ready(a));
-  return save(a, STATE, 0, a->config, 0, path);
+  return save(a, STATE, 0, a->config, STORE_F32, path);
 }
 
 // ------------------------------- exporting -------------------------------------------------------
@@ -193,6 +194,15 @@ static int copy_prompt(bfm_agent *to, const bfm_agent *from, int64_t count) {
   return status;
 }
 
+// fit: bfloat16 holds the weights without loss
+static Storage storage_of(int weights, int fit) {
+  switch (weights) {
+    case BFM_WEIGHTS_INT8: return STORE_INT8;
+    case BFM_WEIGHTS_F32: return STORE_F32;
+    default: return weights == BFM_WEIGHTS_BF16 || fit ? STORE_BF16 : STORE_F32;
+  }
+}
+
 static int copy_signals(bfm_agent *to, bfm_agent *from) {
   TRY(agent_describe(from));
   if (!from->signals.obs_count) return BFM_OK;
@@ -203,13 +213,17 @@ static int copy_signals(bfm_agent *to, bfm_agent *from) {
   return status;
 }
 
-bfm_status bfm_agent_export(bfm_agent *a, int replica, const char *path, int members, int bfloat16,
+bfm_status bfm_agent_export(bfm_agent *a, int replica, const char *path, int members, int weights,
                             int64_t prompt_states) {
   NEED("agent", a);
   EXCLUSIVE(a);
   TRY(agent_check_replica(a, replica));
   if (members < 0 || members > a->M) {
     return bfm_fail(BFM_BAD_ARGUMENT, "members must be 1 to the model's %d, not %d", a->M, members);
+  }
+  if (weights < BFM_WEIGHTS_KEEP || weights > BFM_WEIGHTS_F32) {
+    return bfm_fail(BFM_BAD_ARGUMENT, "weights must be one of BFM_WEIGHTS_…, 0 to %d, not %d",
+                    BFM_WEIGHTS_F32, weights);
   }
   Config config = a->config;
   config.seed += replica;
@@ -228,7 +242,7 @@ bfm_status bfm_agent_export(bfm_agent *a, int replica, const char *path, int mem
   if (!status) {
     fit = fit && fit_f32(p->qpos, p->count * p->nq) && fit_f32(p->qvel, p->count * p->nv) &&
           fit_f32(p->act, p->count * p->na);
-    status = save_model(slim, 0, bfloat16 || fit, path);
+    status = save_model(slim, 0, storage_of(weights, fit), path);
   }
   bfm_agent_free(slim);
   return status;

@@ -7,6 +7,7 @@
 
 typedef struct {
   int64_t members, prompt_states;
+  int weights;
 } ExportOptions;
 
 static const Option export_options[] = {
@@ -14,6 +15,8 @@ static const Option export_options[] = {
      "networks of the ensemble F to keep; 0: all. --es needs at least one"},
     {"prompt-states", OPTION_INT, offsetof(ExportOptions, prompt_states), "-1", -1, 1e9, NULL,
      "prompt states to keep, chosen at random; -1: all. Rewards need them"},
+    {"weights", OPTION_CHOICE, offsetof(ExportOptions, weights), "keep", 0, 0, "keep|bf16|int8|f32",
+     "type of the parameters: bf16 halves a model, int8 quarters it; keep: as they are"},
     {.name = NULL},
 };
 
@@ -28,9 +31,7 @@ enum { KEY_HALF = 0x900 };
 
 static const struct argp_option own_options[] = {
     {.name = "output", .key = 'o', .arg = "FILE", .doc = "the file to write (required)"},
-    {.name = "half", .key = KEY_HALF,
-     .doc = "store parameters as bfloat16 and prompt states as float32 (a model that is stored "
-            "like this stays so)"},
+    {.name = "half", .key = KEY_HALF, .doc = "the same as --weights bf16"},
     {0},
 };
 
@@ -61,10 +62,14 @@ static int run(void *input) {
   if (cli_is_same(a->model, a->path)) {
     return bfm_fail(BFM_BAD_ARGUMENT, "-o %s is the model itself: name another file", a->path);
   }
+  int weights = a->half && !a->options.weights ? BFM_WEIGHTS_BF16 : a->options.weights;
+  if (a->half && weights != BFM_WEIGHTS_BF16) {
+    return bfm_fail(BFM_BAD_ARGUMENT, "--half means --weights bf16: leave one of them out");
+  }
   bfm_agent *agent;
   double before = bytes_of(a->model);
   TRY(bfm_agent_load(&agent, a->model, "{\"device\": \"cpu\"}"));
-  int status = bfm_agent_export(agent, 0, a->path, (int)a->options.members, a->half,
+  int status = bfm_agent_export(agent, 0, a->path, (int)a->options.members, weights,
                                 a->options.prompt_states);
   bfm_agent_free(agent);
   if (!status) {
@@ -84,6 +89,8 @@ int cli_export(int argc, char **argv) {
           "load it. The command prints the sizes of both files.\v"
           "Examples:\n"
           "  bfm export models/walker.safetensors --prompt-states 2k -o small.safetensors\n"
+          "For the policy runtime on a robot, docs/policy.md:\n"
+          "  bfm export models/walker.safetensors --weights int8 -o robot.safetensors\n"
           "A model as bfm train writes it (a short run of seconds, on a CPU):\n"
           "  bfm collect point_mass --steps 5k -o export.h5\n"
           "  bfm train export.h5 --preset small --batch 64 --steps 100 -o runs/export\n"

@@ -295,11 +295,57 @@ static void test_shipped(void **state) {
   }
 }
 
+// each type of weights, beside the library on the same file
+static void test_weights(void **state) {
+  (void)state;
+  static const struct {
+    int weights;
+    const char *name;
+    float tolerance;
+  } cases[] = {{BFM_WEIGHTS_F32, "f32", 2e-6f},
+               {BFM_WEIGHTS_BF16, "bf16", 1e-5f},
+               {BFM_WEIGHTS_INT8, "int8", 1e-5f}};
+  bfm_agent *whole;
+  assert_int_equal(bfm_agent_new(&whole, 30, 7, "{\"preset\":\"small\",\"d\":32,\"f-norm\":true}"),
+                   0);
+  for (int i = 0; i < 3; i++) {
+    Pair p = {0};
+    assert_int_equal(bfm_agent_export(whole, 0, MODEL, 0, cases[i].weights, -1), BFM_OK);
+    assert_int_equal(bfm_agent_load(&p.agent, MODEL, "{\"device\":\"cpu\"}"), BFM_OK);
+    open_file(&p, MODEL);
+    assert_string_equal(p.info->weights, cases[i].name);
+    p.obs = malloc(ROWS * 62 * sizeof *p.obs);
+    p.z = p.obs + ROWS * 30;
+    bfm_random_normal(5, 1000, 0, ROWS * 62, p.obs);
+    for (int k = 0; kernels[k]; k++) {
+      if (bfm_policy_set_kernels(p.policy, kernels[k], &p.error)) continue;
+      compare_actions(&p, cases[i].tolerance);
+      compare_prompts(&p);
+    }
+    // written again, int8 stays what it was
+    if (i == 2) {
+      float before[7], after[7];
+      bfm_agent *again;
+      assert_int_equal(bfm_agent_act(p.agent, 0, 1, p.obs, p.z, 0, 0, 0, before), BFM_OK);
+      assert_int_equal(bfm_agent_export(p.agent, 0, MODEL ".again", 0, BFM_WEIGHTS_INT8, -1), 0);
+      assert_int_equal(bfm_agent_load(&again, MODEL ".again", "{\"device\":\"cpu\"}"), BFM_OK);
+      assert_int_equal(bfm_agent_act(again, 0, 1, p.obs, p.z, 0, 0, 0, after), BFM_OK);
+      assert_true(apart(before, after, 7) < 1e-5f);
+      bfm_agent_free(again);
+      remove(MODEL ".again");
+    }
+    close_pair(&p);
+  }
+  assert_int_equal(bfm_agent_export(whole, 0, MODEL, 0, 9, -1), BFM_BAD_ARGUMENT);
+  assert_string_equal(bfm_error(), "weights must be one of BFM_WEIGHTS_…, 0 to 3, not 9");
+  bfm_agent_free(whole);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_algorithms),
-      cmocka_unit_test(test_narrow),
-      cmocka_unit_test(test_same_bits),
+      cmocka_unit_test(test_algorithms), cmocka_unit_test(test_narrow),
+      cmocka_unit_test(test_same_bits),  cmocka_unit_test(test_weights),
+
       cmocka_unit_test(test_shipped),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
