@@ -86,7 +86,8 @@ bfm_CFLAGS := -std=gnu11 -Wall -Wextra -Wno-pass-failed $(SYSROOT) -march=$(ARCH
 # of the program: no path of the machine that built it
 CHECKOUT := $(shell realpath -m --relative-to=$(BUILD) .)
 RPATH = $$ORIGIN/lib:$$ORIGIN/$(UP)$(CHECKOUT)/$(DEPS)/lib
-$(BUILD)/tests/%: UP := ../../
+# private: a library that is made for a test keeps its own
+$(BUILD)/tests/%: private UP := ../../
 # an rpath of the old kind also serves the libraries that lie beside those found by it
 bfm_LDFLAGS = -Wl,--disable-new-dtags,-rpath,'$(RPATH)' -L$(DEPS)/lib $(SYSROOT) $(SANITIZE) $(LDFLAGS)
 LDLIBS := -ldnnl $(HDF5_LIBS) -lmujoco -lmuparser -lcjson -lyaml -lpng -lz -lm -ldl -pthread
@@ -119,7 +120,7 @@ $(INSTALLED_LIBRARY): RPATH = $$ORIGIN/bfm
 $(BUILD)/install/bfm: RPATH = $$ORIGIN/$(shell realpath -m --relative-to=$(PREFIX)/bin $(LIBDIR))/bfm
 
 # the library ends with src/train; the rest is the program
-PROGRAM := view serve paper cli
+PROGRAM := view learn serve paper cli
 CLI_SRC := $(foreach folder,$(PROGRAM),$(wildcard src/$(folder)/*.c))
 LIB_SRC := $(filter-out $(CLI_SRC),$(wildcard src/*/*.c))
 CUDA_SRC := $(wildcard src/ops/*.cu)
@@ -254,6 +255,11 @@ $(BUILD)/tests/unit/%: tests/unit/%.c $(BUILD)/objects.a
 	@mkdir -p $(@D)
 	$(SAY) $(CC) $(bfm_CPPFLAGS) $(bfm_CFLAGS) -MF $@.d $(bfm_LDFLAGS) $< -o $@ \
 	  $(filter %.o,$^) $(BUILD)/objects.a -lcmocka $(LDLIBS)
+
+# it opens the library as other programs do, and is linked with nothing of ours
+$(BUILD)/tests/unit/test_two_mujocos: tests/unit/test_two_mujocos.c $(BUILD)/libbfm.so
+	@mkdir -p $(@D)
+	$(SAY) $(CC) $(bfm_CPPFLAGS) $(bfm_CFLAGS) -MF $@.d $< -o $@ -lcmocka -ldl
 
 $(BUILD)/tests/unit/test_cuda: $(CUDA_TESTS)
 $(BUILD)/tests/unit/test_progress: $(BUILD)/src/cli/progress.o

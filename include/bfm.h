@@ -869,6 +869,7 @@ typedef struct {
   double seconds;     ///< Since this call began the stage.
   const char *note;   ///< Latest results such as "fb -12.3  actor 4.1", or empty. Valid during the
                       ///< call.
+  double limit;       ///< Seconds after which the stage ends in any case; 0: no limit.
 } bfm_progress;
 
 /// A run calls this function at the beginning and at the end of each stage, and a few times a second in
@@ -878,9 +879,9 @@ typedef int bfm_progress_callback(void *context, const bfm_progress *progress);
 
 /// What bfm_collect does. Fields that are left 0 or NULL mean the default.
 typedef struct {
-  size_t size;          ///< Set to sizeof(bfm_collection).
-  const char *env;      ///< The domain, "walker", or the path of a robot, "my_robot.xml". A resume may
-                        ///< leave it NULL: the file names it.
+  size_t size;      ///< Set to sizeof(bfm_collection).
+  const char *env;  ///< The domain, "walker", or the path of a robot, "my_robot.xml". A resume may
+                    ///< leave it NULL: the file names it.
   const char *output;   ///< The path of the dataset, an HDF5 file in D4RL's layout.
   const char *options;  ///< The options of `bfm help collect` as a JSON object.
   int resume;           ///< Not 0: continue the file, with its own options where none are given.

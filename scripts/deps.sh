@@ -2,7 +2,8 @@
 # Install the missing dependencies of bfm without questions; a second run changes nothing.
 # make runs this script by itself.
 #   deps.sh          libraries (apt), .venv for the tests, MuJoCo and the models under .deps/
-#   deps.sh oracle   .venv-oracle: PyTorch, dm_control, gymnasium(-robotics), rliable, for comparisons
+#   deps.sh oracle   .venv-oracle: PyTorch, dm_control, gymnasium(-robotics), rliable, for comparisons;
+#                    a MuJoCo of another version, in .deps/other
 #   deps.sh lint     clang-tidy and cppcheck; clang with its sanitizers and fuzzer
 #   deps.sh docs     .venv-docs: MkDocs, which builds the documentation site
 #   deps.sh install  mandoc, zsh, bash and CMake, for the tests of make install
@@ -103,6 +104,7 @@ oracle() {
   else
     venv .venv-oracle /usr/bin/python3 "" torch "${oracle_wheels[@]}"
   fi
+  .venv/bin/python scripts/models.py --other
 }
 
 # Ubuntu has Chromium only as a snap, which the tests cannot drive

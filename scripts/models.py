@@ -52,6 +52,13 @@ WHEELS = {
         ("*/licenses/LICENSE", "licenses/nicegui", "nicegui-3.18.0.dist-info/licenses/"),
     ],
 }
+# a MuJoCo of another version, in a folder of its own, which only a test loads
+OTHER = {
+    "mujoco_core==4.0.0": [
+        ("mujoco/libmujoco.so.*", "other", "mujoco/"),
+        ("*/licenses/LICENSE", "licenses/mujoco_core", "mujoco_core-4.0.0.dist-info/licenses/"),
+    ],
+}
 OPTIONAL = {"gymnasium_robotics==1.4.2": "kitchen"}  # a domain that the others do not need
 
 
@@ -111,11 +118,12 @@ def is_done(stamp, requirement, target):
 def main():
   parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
   parser.add_argument("--wheels", type=pathlib.Path, help="folder to search for wheels first")
+  parser.add_argument("--other", action="store_true", help="only the MuJoCo of another version")
   parser.add_argument("--target", type=pathlib.Path, default=ROOT / ".deps")
   parser.add_argument("--machine", help="get only MuJoCo, for this processor, such as aarch64")
   args = parser.parse_args()
 
-  for requirement, rows in WHEELS.items():
+  for requirement, rows in (OTHER if args.other else WHEELS).items():
     if args.machine and not requirement.startswith("mujoco=="):
       continue
     stamp = args.target / "stamps" / requirement

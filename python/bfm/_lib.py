@@ -244,6 +244,11 @@ def encode(value, name):
     raise ArgumentError(f"{name} is {value!r}: {error}") from None
 
 
+def domain_bytes(domain, name="domain"):
+  """A domain's name, or the path of a robot's file, as C gets it."""
+  return path_bytes(domain) if isinstance(domain, os.PathLike) else encode(domain, name)
+
+
 def path_bytes(path):
   """A path as C gets it, with ~ expanded."""
   try:

@@ -272,7 +272,7 @@ static int load(World *world) {
   world->resting = mj_copyModel(NULL, world->model);
   if (!world->resting) return bfm_fail(BFM_NO_MEMORY, "out of memory for %s", world->domain->name);
   world->resting->opt.disableflags |= mjDSBL_ACTUATION;
-  return BFM_OK;
+  return world->domain->bundle ? robot_check_starts(world) : BFM_OK;
 }
 
 static void world_free(World *world) {
@@ -444,6 +444,6 @@ void draw_joints(const World *world, mjData *data, Draws *draw) {
 
 void draw_again(int *rejected) {
   if (++*rejected == DRAWS_MAX) {
-    mju_error("no initial state without a collision in %d draws: is the model damaged?", DRAWS_MAX);
+    mju_error("no initial state without a collision in %d draws", DRAWS_MAX);
   }
 }

@@ -107,7 +107,7 @@ int resets_new(Resets **out, const Robot *robot, const mjModel *model) {
     Step *step = resets->steps + resets->count++;
     step->of = robot->resets + i;
     if (step->of->kind == RESET_REDRAW) resets->redraw = i;
-    status = compile(robot, model, step);
+    status = robot_goes_on(robot, compile(robot, model, step));
   }
   if (status) {
     resets_free(resets);

@@ -237,13 +237,16 @@ static int change_element(const Robot *robot, mjSpec *spec, const RobotEdit *edi
   return BFM_OK;
 }
 
+static int make_edit(const Robot *robot, mjSpec *spec, const RobotEdit *edit) {
+  mjtObj type;
+  TRY(find_type(robot, edit->type, &type));
+  return edit->attribute.text ? change_element(robot, spec, edit, type)
+                              : remove_element(robot, spec, edit, type);
+}
+
 int robot_edit(const Robot *robot, mjSpec *spec) {
   for (int i = 0; i < robot->edit_count; i++) {
-    const RobotEdit *edit = robot->edits + i;
-    mjtObj type;
-    TRY(find_type(robot, edit->type, &type));
-    TRY(edit->attribute.text ? change_element(robot, spec, edit, type)
-                             : remove_element(robot, spec, edit, type));
+    TRY(robot_goes_on(robot, make_edit(robot, spec, robot->edits + i)));
   }
   return BFM_OK;
 }

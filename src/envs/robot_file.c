@@ -97,6 +97,7 @@ static int read_scalar(Reader *r, const yaml_event_t *event, Node *node) {
 
 static int read_node(Reader *r, const yaml_event_t *event, int depth, Node *node);
 
+// NULL for a key that is there already, where reading goes on
 static int read_key(Reader *r, const yaml_event_t *event, const Node *mapping, RobotText *key) {
   Node node = {.text = place_of(event->start_mark)};
   if (event->type != YAML_SCALAR_EVENT) {
@@ -105,8 +106,10 @@ static int read_key(Reader *r, const yaml_event_t *event, const Node *mapping, R
   TRY(read_scalar(r, event, &node));
   for (const Node *child = mapping->children; child; child = child->next) {
     if (strcmp(child->key.text, node.text.text)) continue;
-    return robot_fail(r->robot, node.text, "the key '%s' is here twice, first in line %d",
-                      node.text.text, child->key.line);
+    TRY(robot_goes_on(r->robot, robot_fail(r->robot, node.text,
+                                           "the key '%s' is here twice, first in line %d",
+                                           node.text.text, child->key.line)));
+    return BFM_OK;
   }
   *key = node.text;
   return BFM_OK;
@@ -124,7 +127,7 @@ static int read_child(Reader *r, yaml_event_t *event, int depth, Node *node, Nod
   }
   if (!status) status = read_node(r, event, depth, child);
   yaml_event_delete(event);
-  if (status) return status;
+  if (status || (node->kind == MAPPING && !child->key.text)) return status;
   **last = child;
   *last = &child->next;
   if (++node->count <= ROBOT_ITEMS) return BFM_OK;
@@ -217,19 +220,20 @@ static int check_kind(const Robot *robot, const Node *node, const char *what, in
                     kind_names[node->kind]);
 }
 
+static int read_entry(Robot *robot, const Node *child, const Key *key, void *out) {
+  Suggestion nearest = {.word = child->key.text};
+  for (; key->name && strcmp(key->name, child->key.text); key++) suggest_try(&nearest, key->name);
+  if (!key->name) {
+    return robot_fail(robot, child->key, "unknown key '%s'%s", child->key.text,
+                      suggest_say(&nearest, ""));
+  }
+  TRY(check_kind(robot, child, key->name, key->kinds));
+  return key->read(robot, child, (char *)out + key->place);
+}
+
 static int read_mapping(Robot *robot, const Node *node, const Key *keys, void *out) {
   for (const Node *child = node->children; child; child = child->next) {
-    Suggestion nearest = {.word = child->key.text};
-    const Key *key = keys;
-    for (; key->name && strcmp(key->name, child->key.text); key++) {
-      suggest_try(&nearest, key->name);
-    }
-    if (!key->name) {
-      return robot_fail(robot, child->key, "unknown key '%s'%s", child->key.text,
-                        suggest_say(&nearest, ""));
-    }
-    TRY(check_kind(robot, child, key->name, key->kinds));
-    TRY(key->read(robot, child, (char *)out + key->place));
+    TRY(robot_goes_on(robot, read_entry(robot, child, keys, out)));
   }
   return BFM_OK;
 }
@@ -240,17 +244,21 @@ static int read_text(Robot *robot, const Node *node, void *out) {
   return BFM_OK;
 }
 
+static int read_item(Robot *robot, const Node *node, RobotList *list) {
+  TRY(check_kind(robot, node, "an entry of this list", TEXT));
+  TRY(read_text(robot, node, &list->of[list->count]));
+  list->count++;
+  return BFM_OK;
+}
+
 static int read_list(Robot *robot, const Node *node, void *out) {
   RobotList *list = out;
-  int single = node->kind == TEXT;
-  list->count = single ? 1 : node->count;
-  list->of = robot_take(robot, (size_t)(list->count + 1) * sizeof *list->of);
+  list->of = robot_take(robot, (size_t)(node->count + 2) * sizeof *list->of);
   if (!list->of) return BFM_NO_MEMORY;
-  if (single) return read_text(robot, node, list->of);
-  RobotText *text = list->of;
+  list->count = 0;
+  if (node->kind == TEXT) return read_item(robot, node, list);
   for (const Node *child = node->children; child; child = child->next) {
-    TRY(check_kind(robot, child, "an entry of this list", TEXT));
-    TRY(read_text(robot, child, text++));
+    TRY(robot_goes_on(robot, read_item(robot, child, list)));
   }
   return BFM_OK;
 }
@@ -276,7 +284,7 @@ static int read_whole(const Robot *robot, RobotText text, int most, int *value) 
 }
 
 static int read_substeps(Robot *robot, const Node *node, void *out) {
-  return read_whole(robot, node->text, 10000, out);
+  return read_whole(robot, node->text, ROBOT_SUBSTEPS, out);
 }
 
 static int read_episode(Robot *robot, const Node *node, void *out) {
@@ -284,6 +292,7 @@ static int read_episode(Robot *robot, const Node *node, void *out) {
 }
 
 static int read_size(Robot *robot, const Node *node, void *out) {
+  robot->size_place = node->text;
   return read_whole(robot, node->text, OBS_MAX, out);
 }
 
@@ -345,12 +354,13 @@ static int check_parentheses(const Robot *robot, const RobotList *list) {
 // ---------------------------------- observed -----------------------------------------------------
 
 static int add_part(Robot *robot, RobotText name, const Node *node) {
-  RobotPart *part = robot->observed + robot->observed_count++;
+  RobotPart *part = robot->observed + robot->observed_count;
+  *part = (RobotPart){.name = name};
   TRY(check_name(robot, name, "a part of the observation", "_-/"));
   TRY(check_kind(robot, node, "a part of the observation", TEXT | LIST));
   TRY(read_list(robot, node, &part->items));
   TRY(check_parentheses(robot, &part->items));
-  part->name = name;
+  robot->observed_count++;
   return BFM_OK;
 }
 
@@ -365,7 +375,7 @@ static int read_observed(Robot *robot, const Node *node, void *out) {
     return add_part(robot, name, node);
   }
   for (const Node *child = node->children; child; child = child->next) {
-    TRY(add_part(robot, child->key, child));
+    TRY(robot_goes_on(robot, add_part(robot, child->key, child)));
   }
   return BFM_OK;
 }
@@ -436,9 +446,10 @@ static int read_raise(Robot *robot, const Node *node, void *out) {
                              {"by", TEXT, read_height, offsetof(RobotReset, by)},
                              {.name = NULL}};
   RobotReset *reset = out;
+  int problems = robot_problem_count(robot);
   if (node->kind == TEXT) TRY(read_number(robot, node->text, &reset->by));
   else TRY(read_mapping(robot, node, keys, reset));
-  if (reset->by > 0) return BFM_OK;
+  if (reset->by > 0 || robot_problem_count(robot) > problems) return BFM_OK;
   return robot_fail(robot, node->text, "a robot is raised in steps, which must be above 0");
 }
 
@@ -477,27 +488,35 @@ static int read_reset(Robot *robot, const Node *node, RobotReset *reset) {
                       "\"joints: random\"");
   }
   const Node *child = node->children;
-  TRY(read_mapping(robot, node, reset_keys, reset));
+  TRY(read_entry(robot, child, reset_keys, reset));
   while (strcmp(reset_keys[reset->kind].name, child->key.text)) reset->kind++;
   if (child->kind == TEXT) reset->text = child->text;
   return BFM_OK;
 }
 
+static int add_reset(Robot *robot, const Node *node) {
+  RobotReset *reset = robot->resets + robot->reset_count;
+  TRY(read_reset(robot, node, reset));
+  for (int i = 0; i < robot->reset_count; i++) {
+    if (robot->resets[i].kind != reset->kind) continue;
+    if (reset->kind == RESET_REDRAW) {
+      return robot_fail(robot, node->text, "a reset has at most one redraw");
+    }
+    if (reset->kind == RESET_STATES) {
+      return robot_fail(robot, node->text, "a reset has at most one file of states");
+    }
+  }
+  robot->reset_count++;
+  return BFM_OK;
+}
+
 static int read_resets(Robot *robot, const Node *node, void *out) {
-  int redraws = 0, files = 0;
   (void)out;
   robot->has_resets = 1;
   robot->resets = robot_take(robot, (size_t)(node->count + 1) * sizeof *robot->resets);
   if (!robot->resets) return BFM_NO_MEMORY;
   for (const Node *child = node->children; child; child = child->next) {
-    RobotReset *reset = robot->resets + robot->reset_count++;
-    TRY(read_reset(robot, child, reset));
-    if (reset->kind == RESET_REDRAW && redraws++) {
-      return robot_fail(robot, child->text, "a reset has at most one redraw");
-    }
-    if (reset->kind == RESET_STATES && files++) {
-      return robot_fail(robot, child->text, "a reset has at most one file of states");
-    }
+    TRY(robot_goes_on(robot, add_reset(robot, child)));
   }
   return BFM_OK;
 }
@@ -518,6 +537,9 @@ typedef struct {
   RobotText is, help;
 } AliasTexts;
 
+// what an alias with a mistake stands for, where reading goes on
+static const char wrong_alias[] = "0";
+
 static int read_alias(Robot *robot, const Node *node) {
   static const Key keys[] = {{"is", TEXT, read_text, offsetof(AliasTexts, is)},
                              {"help", TEXT, read_text, offsetof(AliasTexts, help)},
@@ -528,14 +550,18 @@ static int read_alias(Robot *robot, const Node *node) {
     return robot_fail(robot, node->key, "'%s' is a word of the reward language already",
                       node->key.text);
   }
+  robot->alias_places[robot->alias_count] = node->text;
+  robot->aliases[robot->alias_count++] = (Alias){node->key.text, wrong_alias, ""};
   TRY(check_kind(robot, node, "an alias", TEXT | MAPPING));
+  int problems = robot_problem_count(robot);
   if (node->kind == MAPPING) TRY(read_mapping(robot, node, keys, &texts));
+  if (robot_problem_count(robot) > problems) return BFM_OK;
   if (!texts.is.text || !*texts.is.text) {
     return robot_fail(robot, node->text, "the alias '%s' lacks its expression: \"is: …\"",
                       node->key.text);
   }
-  robot->alias_places[robot->alias_count] = texts.is;
-  robot->aliases[robot->alias_count++] =
+  robot->alias_places[robot->alias_count - 1] = texts.is;
+  robot->aliases[robot->alias_count - 1] =
       (Alias){node->key.text, texts.is.text, texts.help.text ? texts.help.text : ""};
   return BFM_OK;
 }
@@ -551,9 +577,10 @@ static int alias_at(const Robot *robot, const char *text, size_t length) {
   return -1;
 }
 
-// whether alias number `index` needs itself; states: 1 while it is looked at, 2 afterwards
-static int is_cyclic(const Robot *robot, int index, char *states) {
-  if (states[index]) return states[index] == 1;
+// an alias that needs itself, among `index` and those that it needs, or -1; states: 1 while an alias is
+// looked at, 2 afterwards
+static int find_cycle(const Robot *robot, int index, char *states) {
+  if (states[index]) return states[index] == 1 ? index : -1;
   states[index] = 1;
   for (const char *c = robot->aliases[index].expression; *c;) {
     size_t length = 0, whole;
@@ -565,11 +592,12 @@ static int is_cyclic(const Robot *robot, int index, char *states) {
       whole++;
     }
     int other = length && c[length] != ':' ? alias_at(robot, c, length) : -1;
-    if (other >= 0 && is_cyclic(robot, other, states)) return 1;
+    int cyclic = other >= 0 ? find_cycle(robot, other, states) : -1;
+    if (cyclic >= 0) return cyclic;
     c += whole ? whole : 1;
   }
   states[index] = 2;
-  return 0;
+  return -1;
 }
 
 static int read_aliases(Robot *robot, const Node *node, void *out) {
@@ -580,12 +608,16 @@ static int read_aliases(Robot *robot, const Node *node, void *out) {
   char *states = robot_take(robot, rows);
   if (!robot->aliases || !robot->alias_places || !states) return BFM_NO_MEMORY;
   for (const Node *child = node->children; child; child = child->next) {
-    TRY(read_alias(robot, child));
+    TRY(robot_goes_on(robot, read_alias(robot, child)));
   }
   for (int i = 0; i < robot->alias_count; i++) {
-    if (!is_cyclic(robot, i, states)) continue;
-    return robot_fail(robot, robot->alias_places[i], "the alias '%s' refers to itself",
-                      robot->aliases[i].name);
+    int cyclic = find_cycle(robot, i, states);
+    if (cyclic < 0) continue;
+    int status = robot_fail(robot, robot->alias_places[cyclic], "the alias '%s' refers to itself",
+                            robot->aliases[cyclic].name);
+    TRY(robot_goes_on(robot, status));
+    robot->aliases[cyclic].expression = wrong_alias;
+    memset(states, 0, rows);
   }
   return BFM_OK;
 }
@@ -616,9 +648,11 @@ static int read_task(Robot *robot, const Node *node) {
     return robot_fail(robot, node->key, "'%s' is the name of a group of tasks", node->key.text);
   }
   TRY(check_kind(robot, node, "a task", TEXT | MAPPING));
+  int problems = robot_problem_count(robot);
   if (node->kind == TEXT) TRY(read_text(robot, node, &texts.reward));
   else TRY(read_mapping(robot, node, keys, &texts));
   if (!texts.reward.text == !texts.step.text) {
+    if (robot_problem_count(robot) > problems) return BFM_OK;
     return robot_fail(robot, node->text, "the task '%s' needs either \"reward: …\" or \"step: …\"",
                       node->key.text);
   }
@@ -640,7 +674,7 @@ static int read_tasks(Robot *robot, const Node *node, void *out) {
   robot->task_places = robot_take(robot, rows * sizeof *robot->task_places);
   if (!robot->tasks || !robot->task_places) return BFM_NO_MEMORY;
   for (const Node *child = node->children; child; child = child->next) {
-    TRY(read_task(robot, child));
+    TRY(robot_goes_on(robot, read_task(robot, child)));
   }
   return BFM_OK;
 }
@@ -650,7 +684,7 @@ static int read_tasks(Robot *robot, const Node *node, void *out) {
 // divides "geom floor" into type and name
 static int read_element(Robot *robot, RobotText text, RobotEdit *edit) {
   const char *space = strchr(text.text, ' ');
-  edit->type = edit->name = text;
+  *edit = (RobotEdit){.type = text, .name = text};
   if (space && space[1]) {
     edit->type.text = robot_text(robot, text.text, (size_t)(space - text.text));
     edit->name.text = space + 1;
@@ -678,7 +712,28 @@ static int read_remove(Robot *robot, const Node *node, void *out) {
   TRY(read_list(robot, node, &list));
   TRY(grow_edits(robot, list.count));
   for (int i = 0; i < list.count; i++) {
-    TRY(read_element(robot, list.of[i], robot->edits + robot->edit_count++));
+    int status = read_element(robot, list.of[i], robot->edits + robot->edit_count);
+    TRY(robot_goes_on(robot, status));
+    robot->edit_count += !status;
+  }
+  return BFM_OK;
+}
+
+static int add_change(Robot *robot, const Node *element, const Node *attribute) {
+  RobotEdit *edit = robot->edits + robot->edit_count;
+  TRY(read_element(robot, element->key, edit));
+  TRY(check_kind(robot, attribute, "an attribute", TEXT));
+  edit->attribute = attribute->key;
+  edit->value = attribute->text;
+  robot->edit_count++;
+  return BFM_OK;
+}
+
+static int read_changes(Robot *robot, const Node *element) {
+  TRY(check_kind(robot, element, "a change", MAPPING));
+  TRY(grow_edits(robot, element->count));
+  for (const Node *child = element->children; child; child = child->next) {
+    TRY(robot_goes_on(robot, add_change(robot, element, child)));
   }
   return BFM_OK;
 }
@@ -686,15 +741,7 @@ static int read_remove(Robot *robot, const Node *node, void *out) {
 static int read_change(Robot *robot, const Node *node, void *out) {
   (void)out;
   for (const Node *element = node->children; element; element = element->next) {
-    TRY(check_kind(robot, element, "a change", MAPPING));
-    TRY(grow_edits(robot, element->count));
-    for (const Node *child = element->children; child; child = child->next) {
-      RobotEdit *edit = robot->edits + robot->edit_count++;
-      TRY(read_element(robot, element->key, edit));
-      TRY(check_kind(robot, child, "an attribute", TEXT));
-      edit->attribute = child->key;
-      edit->value = child->text;
-    }
+    TRY(robot_goes_on(robot, read_changes(robot, element)));
   }
   return BFM_OK;
 }
@@ -750,12 +797,18 @@ static int parse(Robot *robot, const char *yaml, size_t size) {
                   robot->file);
 }
 
-int robot_parse(Robot **out, const char *file, const char *yaml, size_t size) {
+int robot_parse_all(Robot **out, const char *file, const char *yaml, size_t size,
+                    RobotProblems *problems) {
   *out = NULL;
   Robot *robot;
   TRY(robot_new(&robot, file));
+  robot->problems = problems;
   int status = parse(robot, yaml, size);
   if (status) robot_free(robot);
   else *out = robot;
   return status;
+}
+
+int robot_parse(Robot **out, const char *file, const char *yaml, size_t size) {
+  return robot_parse_all(out, file, yaml, size, NULL);
 }

@@ -789,7 +789,9 @@ static void test_checks_aliases_tasks_and_ends(void **state) {
     snprintf(yaml, sizeof yaml, "model: a.xml\nobserved: {a: qpos}\n%s", rows[i].yaml);
     if (bench_new(&b, yaml, 12)) fail_msg("%s", bfm_error());
     b.robot->substeps = 1;
-    assert_int_equal(robot_check(b.robot, b.world.model), BFM_BAD_FILE);
+    int status = robot_check_aliases(b.robot, b.world.model);
+    if (!status) status = robot_check(b.robot, b.world.model);
+    assert_int_equal(status, BFM_BAD_FILE);
     assert_string_equal(bfm_error(), rows[i].error);
     bench_free(&b);
   }
@@ -812,7 +814,9 @@ static void test_built_in_robots(void **state) {
     if (!domain->robot) continue;
     robots++;
     if (world_acquire(&world, domain)) fail_msg("%s", bfm_error());
-    if (robot_check(domain->robot, world->model)) fail_msg("%s", bfm_error());
+    Robot *robot = (Robot *)(uintptr_t)domain->robot;
+    if (robot_check_aliases(robot, world->model)) fail_msg("%s", bfm_error());
+    if (robot_check(robot, world->model)) fail_msg("%s", bfm_error());
     assert_int_equal(world->needs & (NEEDS_ALL_POS | NEEDS_ALL_VEL), 0);
     world_release(world);
   }

@@ -2,7 +2,7 @@
 // coarse grid over a few quantities that a sample of its states visits. The index of a state's cell is
 // computed as a reward expression. Otherwise, coverage is the mean entropy of the observation's columns.
 
-#include "cli/coverage.h"
+#include "data/coverage.h"
 
 #include <math.h>
 #include <stdio.h>
