@@ -187,9 +187,9 @@ static const struct {
 static const struct {
   const char *word;
   Offer offer;
-} by_argument[] = {{"FILE", offer_files},      {"GOAL", offer_files}, {"FOLDER", offer_folders},
-                   {"DOMAIN", offer_robots},   {"ENV", offer_robots}, {"TABLE", offer_tables},
-                   {"COMMAND", offer_commands}};
+} by_argument[] = {{"FILE", offer_files},    {"GOAL", offer_files},      {"FOLDER", offer_folders},
+                   {"DOMAIN", offer_robots}, {"ENV", offer_robots},      {"ROBOT", offer_robots},
+                   {"TABLE", offer_tables},  {"COMMAND", offer_commands}};
 
 static void offer_value(const Line *line, const char *name, const char *argument) {
   for (size_t i = 0; i < sizeof by_name / sizeof *by_name; i++) {

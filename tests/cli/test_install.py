@@ -11,8 +11,8 @@ from conftest import BFM, ROOT, refused
 BUILD = os.path.relpath(os.path.dirname(os.path.abspath(BFM)), ROOT)
 WALKER = ROOT / "examples/walker.c"
 POLICY = ROOT / "tests/processors/policy.c"
-COMMANDS = ("collect data train plot tasks names prompt play serve export eval bias paper bench "
-            "info").split()
+COMMANDS = ("collect data train learn plot tasks names robot prompt play serve export eval bias paper "
+            "bench info").split()
 
 pytestmark = pytest.mark.skipif("-san" in BUILD, reason="programs of users are not sanitized")
 
@@ -225,6 +225,8 @@ CASES = [
     (["paper", "show", "moo"], {"mood"}),
     (["bench", "--device", "c"], {"cpu", "cuda"}),
     (["help", "co"], {"collect"}),
+    (["robot", "ne"], {"new"}),
+    (["learn", "quad"], {"quadruped"}),
     (["info", "models/wal"], {"models/walker.safetensors"}),
     (["no-such-command", ""], set()),
 ]
