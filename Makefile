@@ -198,7 +198,8 @@ $(BUILD)/bfm_policy.c: scripts/amalgamate.py $(POLICY_SRC) include/bfm.h
 	$(SAY) python3 scripts/amalgamate.py $(BUILD)
 
 $(BUILD)/bfm_policy.o: $(BUILD)/bfm_policy.c
-	$(SAY) $(CC) $(SYSROOT) -std=c99 -pedantic -Wall -Wextra -O2 -fPIC $(SANITIZE) -c $< -o $@
+	$(SAY) $(CC) $(SYSROOT) -std=c99 -pedantic -Wall -Wextra -O2 -fPIC -fno-asynchronous-unwind-tables \
+	  $(SANITIZE) -c $< -o $@
 
 $(BUILD)/libbfm_policy.a: $(BUILD)/bfm_policy.o
 	@rm -f $@

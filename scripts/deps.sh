@@ -5,6 +5,7 @@
 #   deps.sh oracle   .venv-oracle: PyTorch, dm_control, gymnasium(-robotics), rliable, for comparisons;
 #                    a MuJoCo of another version, in .deps/other
 #   deps.sh lint     clang-tidy and cppcheck; clang with its sanitizers and fuzzer
+#   deps.sh bench    .venv-bench: ONNX and onnxruntime, for bench/policy.py
 #   deps.sh docs     .venv-docs: MkDocs, which builds the documentation site
 #   deps.sh install  mandoc, zsh, bash and CMake, for the tests of make install
 #   deps.sh aarch64  a compiler and an emulator for 64-bit ARM; its libraries under .deps/aarch64. Exits
@@ -27,6 +28,7 @@ oracle_wheels=(mujoco==3.17.0 dm_control==1.0.50 gymnasium==1.4.0 gymnasium-robo
   safetensors pytest pytest-xdist rliable==1.2.0 arch==7.2.0 'pandas<3')
 browser_packages=(chromium chromium-driver)
 browser_wheels=(numpy h5py safetensors pytest pytest-xdist websocket-client selenium)
+bench_wheels=(numpy onnx==1.23.2 onnxruntime==1.31.1)
 docs_wheels=(mkdocs==1.6.1 mkdocs-material==9.8.1 mkdocstrings==1.0.8 mkdocstrings-python==2.0.11
   pymdown-extensions==12.3)
 # The distribution's PyTorch is CPU-only and has a tenth of the wheel's size. It needs OpenBLAS, because
@@ -151,7 +153,9 @@ unpack_foreign() {
 
 # unless this system has the compilers of another processor, say so and exit with 3
 needs_compiler() {
+  installed "$1" || apt-cache show "$1" >/dev/null 2>&1 || as_root apt-get update -qq || true
   [ -z "$(apt-cache show "$1" 2>/dev/null)" ] || return 0
+  ! installed "$1" || return 0
   say "this system has no package $1: bfm cannot be built for that processor here" >&2
   exit 3
 }
@@ -183,6 +187,10 @@ arm() {
   touch .deps/arm/ready
 }
 
+bench() {
+  venv .venv-bench /usr/bin/python3 "" "${bench_wheels[@]}"
+}
+
 lint() {
   apt_install clang clang-tidy cppcheck
   apt_install "libclang-rt-$(clang -dumpversion | cut -d. -f1)-dev"
@@ -195,9 +203,10 @@ case ${1:-base} in
   browser) browser ;;
   aarch64) aarch64 ;;
   arm) arm ;;
+  bench) bench ;;
   install) apt_install mandoc zsh bash cmake ;;
   docs) apt_install python3-venv && venv .venv-docs /usr/bin/python3 "" "${docs_wheels[@]}" ;;
-  *) die "there is no \"$1\"; try: deps.sh [oracle|lint|docs|browser|install|aarch64|arm]" ;;
+  *) die "there is no \"$1\"; try: deps.sh [oracle|lint|docs|browser|install|bench|aarch64|arm]" ;;
 esac
 # the targets of make that call this script for one part of it stay quiet
 [ "$changed" = 1 ] || [ "${1:-base}" != base ] || say "all dependencies are installed"
