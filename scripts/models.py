@@ -8,6 +8,7 @@ is not in the folder --wheels is downloaded. A second run only checks that all f
 import argparse
 import fnmatch
 import pathlib
+import platform
 import subprocess
 import sys
 import tempfile
@@ -73,10 +74,18 @@ def find_wheel(requirement, folder):
   return next(iter(sorted(folder.glob(f"{name}-{version}-*.whl"))), None)
 
 
-def download(requirement, folder):
+def platforms(machine):
+  """pip's options for the wheels of another processor: of any glibc up to the newest that is here."""
+  newest = int(platform.libc_ver()[1].split(".")[1])
+  return [word for minor in range(17, newest + 1)
+          for word in ("--platform", f"manylinux_2_{minor}_{machine}")]
+
+
+def download(requirement, folder, machine):
   print(f"downloading {requirement}", flush=True)
   subprocess.run([sys.executable, "-m", "pip", "download", "--quiet", "--no-deps",
-                  "--only-binary=:all:", "--dest", str(folder), requirement],
+                  "--only-binary=:all:", *(platforms(machine) if machine else []),
+                  "--dest", str(folder), requirement],
                  check=requirement not in OPTIONAL)
   wheel = find_wheel(requirement, folder)
   if wheel is None and requirement not in OPTIONAL:
@@ -122,15 +131,18 @@ def main():
   parser.add_argument("--wheels", type=pathlib.Path, help="folder to search for wheels first")
   parser.add_argument("--other", action="store_true", help="only the MuJoCo of another version")
   parser.add_argument("--target", type=pathlib.Path, default=ROOT / ".deps")
+  parser.add_argument("--machine", help="get only MuJoCo, for this processor, such as aarch64")
   args = parser.parse_args()
 
   for requirement, rows in (OTHER if args.other else WHEELS).items():
+    if args.machine and not requirement.startswith("mujoco=="):
+      continue
     stamp = args.target / "stamps" / requirement
     if is_done(stamp, wanted(requirement, rows), args.target):
       continue
     with tempfile.TemporaryDirectory() as scratch:
       wheel = find_wheel(requirement, args.wheels) if args.wheels else None
-      wheel = wheel or download(requirement, pathlib.Path(scratch))
+      wheel = wheel or download(requirement, pathlib.Path(scratch), args.machine)
       if wheel is None:
         print(f"models.py: cannot get {requirement}: continuing without {OPTIONAL[requirement]}")
         continue

@@ -202,9 +202,10 @@ static int own_folder(char *out, int of_program) {
   return 1;
 }
 
-// path of a model's file: in $BFM_MODELS, or near the library in a checkout or a bundle
+// path of a model's file: in $BFM_MODELS, or near the library in a checkout, in a bundle or installed
 static int find_model(char *out, size_t size, const char *file) {
-  static const char *const places[] = {"../.deps/models", "../models", "models"};
+  static const char *const places[] = {"../.deps/models", "../models", "models",
+                                       "../share/bfm/robots", "../../share/bfm/robots"};
 
   const char *chosen = getenv("BFM_MODELS");
   if (chosen && *chosen) {

@@ -406,7 +406,7 @@ static bfm_policy_status read_header(File *f) {
   while (more > 0 && (more = json_key(&j, &first, key, sizeof key)) > 0) {
     bfm_policy_status status = BFM_POLICY_OK;
     if (!strcmp(key, "__metadata__") && !f->wanted) {
-      status = read_metadata(f, &j);
+      return read_metadata(f, &j);  // the rest is for the second time
     } else if (!f->wanted || !strcmp(key, "__metadata__")) {
       if (!json_skip(&j)) more = -1;
     } else {

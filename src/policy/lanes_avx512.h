@@ -1,7 +1,7 @@
 // Sixteen numbers in one register of AVX-512.
 
-#define LANES_TILE_W 3
-#define LANES_TILE_X 8
+#define LANES_TILE_W 6
+#define LANES_TILE_X 4
 #define LANES_ALONE 8
 
 typedef __m512 Lanes_avx512;
