@@ -76,12 +76,12 @@ LANE void L(columns)(L(Columns) * c, const PolicyProduct *p, int row, int count)
     }                                                                                          \
   }                                                                                            \
                                                                                                \
-  KERNEL void L(product_##kind)(const PolicyProduct *p) {                                        \
-    int alone = LANES_TILE_X == 1 || p->rows == 1;                                               \
-    for (int row = 0; row < p->rows; row += alone ? 1 : LANES_TILE_X) {                          \
-      if (alone) L(stripe_##kind)(p, row, LANES_ALONE, 1);                                       \
-      else L(stripe_##kind)(p, row, LANES_TILE_W, LANES_TILE_X);                                 \
-    }                                                                                            \
+  KERNEL void L(product_##kind)(const PolicyProduct *p) {                                      \
+    int alone = LANES_TILE_X == 1 || p->rows == 1;                                             \
+    for (int row = 0; row < p->rows; row += alone ? 1 : LANES_TILE_X) {                        \
+      if (alone) L(stripe_##kind)(p, row, LANES_ALONE, 1);                                     \
+      else L(stripe_##kind)(p, row, LANES_TILE_W, LANES_TILE_X);                               \
+    }                                                                                          \
   }
 
 TILE(f32, float)
