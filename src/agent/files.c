@@ -410,7 +410,7 @@ int agent_read(bfm_agent **out, const char *path, const char *options) {
   NEED("agent", out);
   *out = NULL;
   SafeTensors *file;
-  TRY(checkpoint_open(&file, path));
+  TRY(checkpoint_open_copy(&file, path));
   int status = load(out, file, options);
   safetensors_close(file);
   if (!status) return BFM_OK;

@@ -11,13 +11,15 @@
 
 #include "agent/agent.h"
 #include "cli/cli.h"
-#include "cli/coverage.h"
+#include "data/coverage.h"
 #include "cli/pictures.h"
 #include "cli/records.h"
+#include "cli/robot_info.h"
 #include "core/files.h"
 #include "data/dataset.h"
 #include "data/episode_index.h"
 #include "data/hdf5.h"
+#include "envs/robot_bundle.h"
 #include "explore/explorer.h"
 #include "nets/checkpoint.h"
 
@@ -278,6 +280,7 @@ static Info *info_of(const char *path) {
   static const char *const datasets[] = {".h5", ".hdf5", ".npz"};
   char head[8] = "";
   FILE *file;
+  if (robot_is_path(path)) return robot_info;
   size_t n = input_stream(path, &file) ? 0 : fread(head, 1, sizeof head, file);
   if (file) fclose(file);
   if (!memcmp(head, hdf5, sizeof head)) return dataset_info;
@@ -461,6 +464,10 @@ static void print_wiring(const cJSON *signals) {
 
 static void print_info(const cJSON *info) {
   const cJSON *item;
+  if (!strcmp(cJSON_GetObjectItem(info, "kind")->valuestring, "robot")) {
+    robot_print(info);
+    return;
+  }
   cJSON_ArrayForEach(item, info) {
     if (!strcmp(item->string, "file")) {
       printf("%s\n", item->valuestring);
@@ -505,22 +512,24 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
 }
 
 int cli_info(int argc, char **argv) {
-  const struct argp argp = {own_options,
-                            parse,
-                            "FILE...",
-                            "Describe files and check that they are intact. A file may be a model, "
-                            "a policy, a training state, a dataset, the folder of a run, a log, "
-                            "a ledger, measurements in JSON, a saved prompt, a goal, a picture or "
-                            "a film. If one is damaged, the exit status is not 0; a dataset "
-                            "that is still being collected is not damaged. Nothing is written.\v"
-                            "Examples:\n"
-                            "  bfm info models/walker.safetensors\n"
-                            "  bfm info results/ledger.jsonl --json\n"
-                            "  bfm collect point_mass --steps 5k -o info.h5\n"
-                            "  bfm info info.h5\n",
-                            NULL,
-                            NULL,
-                            NULL};
+  const struct argp argp =
+      {own_options,
+       parse,
+       "FILE...",
+       "Describe files and check that they are intact. A file may be a model, "
+       "a policy, a training state, a dataset, a robot's .xml, .urdf or "
+       ".yaml with everything that bfm chooses for it, the folder of a run, a log, "
+       "a ledger, measurements in JSON, a saved prompt, a goal, a picture or "
+       "a film. If one is damaged, the exit status is not 0; a dataset "
+       "that is still being collected is not damaged. Nothing is written.\v"
+       "Examples:\n"
+       "  bfm info models/walker.safetensors\n"
+       "  bfm info results/ledger.jsonl --json\n"
+       "  bfm collect point_mass --steps 5k -o info.h5\n"
+       "  bfm info info.h5\n",
+       NULL,
+       NULL,
+       NULL};
   Arguments a = {.paths = calloc(argc, sizeof *a.paths)};
   if (!a.paths) return cli_fail(bfm_fail(BFM_NO_MEMORY, "out of memory for %d arguments", argc));
   int worst = cli_parse(&argp, argc, argv, &a);

@@ -139,7 +139,11 @@ static Entry *grow(Observer *o) {
 static int add(Compiler *c, Entry entry) {
   Observer *o = c->observer;
   if (o->size + entry.count > OBS_MAX) {
-    return robot_fail(c->robot, c->item, "the observation has more than %d numbers", OBS_MAX);
+    return robot_fail(
+        c->robot, c->item,
+        "the observation has more than %d numbers: choose fewer with \"observed\" in a "
+        "robot's .yaml",
+        OBS_MAX);
   }
   entry.out = o->size;
   entry.item = c->item.text;
@@ -359,11 +363,12 @@ int observer_new(Observer **out, const Robot *robot, const mjModel *model) {
     for (int i = 0; i < part->items.count && !status; i++) {
       c.item = part->items.of[i];
       c.item_out = o->size;
-      status = item(&c, c.item.text, 0);
+      status = robot_goes_on(robot, item(&c, c.item.text, 0));
     }
     o->counts[p] = o->size - before;
   }
-  if (!status && !o->size) status = bfm_fail(BFM_BAD_FILE, "%s: nothing is observed", robot->file);
+  if (!status && !o->size && !robot_problem_count(robot))
+    status = bfm_fail(BFM_BAD_FILE, "%s: nothing is observed", robot->file);
   if (status) {
     observer_free(o);
     *out = NULL;

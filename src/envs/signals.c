@@ -201,7 +201,8 @@ static void say_function(Signal *s, const char *function) {
   Signal inner = *s;
   if (!strcmp(function, "clip")) return;  // changes neither name nor unit
   snprintf(s->name, sizeof s->name, "%.16s(%.60s)", function, inner.name);
-  snprintf(s->unit, sizeof s->unit, *inner.unit ? "%.10s(%.10s)" : "", function, inner.unit);
+  if (!*inner.unit) return;
+  snprintf(s->unit, sizeof s->unit, "%.10s(%.10s)", function, inner.unit);
 }
 
 static void say_observation(const World *world, Signals *s) {

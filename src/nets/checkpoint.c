@@ -82,13 +82,22 @@ static int register_robot(const SafeTensors *file) {
   return status;
 }
 
-int checkpoint_open(SafeTensors **file, const char *path) {
-  TRY(safetensors_open(file, path));
+static int with_robot(SafeTensors **file, const char *path) {
   int status = register_robot(*file);
   if (!status) return BFM_OK;
   safetensors_close(*file);
   *file = NULL;
   return bfm_fail_prefix(status, "%s: ", path);
+}
+
+int checkpoint_open(SafeTensors **file, const char *path) {
+  TRY(safetensors_open(file, path));
+  return with_robot(file, path);
+}
+
+int checkpoint_open_copy(SafeTensors **file, const char *path) {
+  TRY(safetensors_read(file, path));
+  return with_robot(file, path);
 }
 
 // ------------------------------- writing ---------------------------------------------------------

@@ -51,6 +51,8 @@ int checkpoint_write(Ops *ops, const Head *head, const Entry *entries, int count
 
 // Opens a file and registers the robot that it carries, if it does.
 int checkpoint_open(SafeTensors **file, const char *path);
+// the same with a copy of the file in memory (safetensors.h)
+int checkpoint_open_copy(SafeTensors **file, const char *path);
 
 // Uploads all entries. Fails if the file lacks one, has another shape or a value that is not finite,
 // or has further tensors of the same networks. half: accept bfloat16 and int8, too

@@ -107,7 +107,8 @@ static const bfm_policy_how best_of = {SAMPLES, BFM_POLICY_MEAN, 1, 9, 0};
 // ------------------------------- nothing but arithmetic ------------------------------------------
 
 #ifndef SANITIZED
-static _Thread_local long calls;  // of the functions below, by this thread
+// calls of the functions below by this thread; compilers know that malloc changes no variable
+static _Thread_local volatile long calls;
 
 extern void *__libc_malloc(size_t bytes);
 extern void *__libc_calloc(size_t count, size_t bytes);
