@@ -102,6 +102,7 @@ typedef struct {
   Activation activation;
   void *dx;  // T
   const void *dy, *x;
+  const void *y;  // Norm's output, so that a CPU need not compute it again; or NULL
   const float *stats, *gain, *bias;
   void *dgain, *dbias, *sums;  // T [G, width]; all three NULL: compute only dx
   float *scratch;
