@@ -87,7 +87,9 @@ PROGRAM := view serve paper cli
 CLI_SRC := $(foreach folder,$(PROGRAM),$(wildcard src/$(folder)/*.c))
 LIB_SRC := $(filter-out $(CLI_SRC),$(wildcard src/*/*.c))
 CUDA_SRC := $(wildcard src/ops/*.cu)
-LIB_OBJ := $(LIB_SRC:%.c=$(BUILD)/%.o)
+# these are compiled a second time for AVX-512; the program chooses when it starts
+WIDE := $(if $(filter x86_64,$(shell uname -m)),src/ops/cpu_gemm src/ops/cpu_layers)
+LIB_OBJ := $(LIB_SRC:%.c=$(BUILD)/%.o) $(WIDE:%=$(BUILD)/%.wide.o)
 CLI_OBJ := $(CLI_SRC:%.c=$(BUILD)/%.o)
 CUDA_OBJ := $(CUDA_SRC:%.cu=$(BUILD)/%.cu.o)
 CUDA_TESTS := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/unit/cuda_*.c))
@@ -102,6 +104,11 @@ all: $(BUILD)/libbfm.so $(BUILD)/libbfm.a $(BUILD)/bfm $(if $(NVCC),$(if $(CUDA_
 $(BUILD)/%.o: %.c
 	@mkdir -p $(@D)
 	$(SAY) $(CC) $(bfm_CPPFLAGS) $(bfm_CFLAGS) -c $< -o $@
+
+$(BUILD)/%.wide.o: %.c
+	@mkdir -p $(@D)
+	$(SAY) $(CC) $(bfm_CPPFLAGS) -DCPU_WIDE $(bfm_CFLAGS) -march=x86-64-v4 \
+	  -mprefer-vector-width=512 -c $< -o $@
 
 # results say which commit made them, and whether files differed from it
 COMMIT := $(shell git describe --always --dirty 2>/dev/null)

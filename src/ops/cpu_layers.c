@@ -32,8 +32,6 @@ static void bias_grad(Ops *ops, const BiasGrad *x) {
 static inline float shifted(float hat, float gain, float bias) { return fmaf(hat, gain, bias); }
 
 // The loops below are compiled for each f: f is known where they are inlined.
-#define INLINE static inline __attribute__((always_inline))
-
 INLINE float activated(Activation f, float value) {
   return f == TANH ? tanh_fast(value) : value > 0 ? value : 0;
 }
