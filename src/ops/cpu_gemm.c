@@ -43,7 +43,7 @@ static void pack_rows(float *out, const float *b, int64_t ldb, int64_t depth, in
 }
 
 // x becomes its transpose: interleaving the halves log2(LANES) times
-static void transpose(Vector x[LANES]) {
+INLINE void transpose(Vector x[LANES]) {
   Vector y[LANES];
   for (int round = 1; round < LANES; round *= 2) {
     for (int i = 0; i < LANES / 2; i++) {
@@ -54,17 +54,23 @@ static void transpose(Vector x[LANES]) {
   }
 }
 
-// the same of a transposed b [width, ldb]
+// out[LANES, PANEL] from the columns 0 … count-1 of a transposed b [count, ldb]
+INLINE void pack_square(float *out, const float *b, int64_t ldb, int64_t count) {
+  Vector x[LANES] = {0};
+  for (int64_t i = 0; i < count; i++) x[i] = *(const Vector *)(b + i * ldb);
+  transpose(x);
+  for (int64_t i = 0; i < LANES; i++) *(Vector *)(out + i * PANEL) = x[i];
+}
+
+// pack_rows for a transposed b [width, ldb]
 static void pack_columns(float *out, const float *b, int64_t ldb, int64_t depth, int64_t width) {
   int64_t whole = depth / LANES * LANES;
   for (int64_t j = 0; j < PANEL; j += LANES) {
+    int64_t count = width < j ? 0 : min64(LANES, width - j);
     for (int64_t k = 0; k < whole; k += LANES) {
-      Vector x[LANES] = {0};
-      for (int64_t i = 0; i < min64(LANES, width - j); i++) {
-        x[i] = *(const Vector *)(b + (j + i) * ldb + k);
-      }
-      transpose(x);
-      for (int i = 0; i < LANES; i++) *(Vector *)(out + (k + i) * PANEL + j) = x[i];
+      float *to = out + k * PANEL + j;
+      if (count == LANES) pack_square(to, b + j * ldb + k, ldb, LANES);
+      else pack_square(to, b + j * ldb + k, ldb, count);
     }
   }
   for (int64_t k = whole; k < depth; k++) {
