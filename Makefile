@@ -5,6 +5,7 @@
 #   make test-browser   the playground in a browser
 #   make oracle   live comparison with PyTorch and dm_control
 #   make bench    speeds, as ratios to the peers
+#   make bench-step   the training step on a CPU beside PyTorch, by size
 #   make bundle   bfm and the libraries it needs in one file, for another machine
 #   make docs     the documentation as a searchable site, in build/site
 #   make format   lay out the source by .clang-format; format-check only reports
@@ -268,6 +269,12 @@ bench: all
 	@for program in bench/readers.py bench/reward.py bench/torch_step.py; do $(HERE) .venv-oracle/bin/python $$program; done
 	@$(HERE):tests/cli .venv/bin/python bench/serve.py
 
+# the training step on a CPU beside a current PyTorch, and its cost by size; half an hour
+bench-step: all
+	@scripts/deps.sh bench
+	@$(HERE) .venv-bench/bin/python bench/small_step.py
+	@$(HERE) .venv-bench/bin/python bench/step_costs.py
+
 # ---------------------------------- the rest ------------------------------------------------------
 
 deps:
@@ -329,4 +336,4 @@ clean:
 	rm -rf build build-*
 
 .PHONY: all cuda examples unit deps demo docs test test-unit test-threads test-fuzz test-python test-browser fuzz \
-        oracle bench bundle format format-check lint lint-clang-tidy lint-cppcheck check clean
+        oracle bench bench-step bundle format format-check lint lint-clang-tidy lint-cppcheck check clean

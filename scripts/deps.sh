@@ -5,6 +5,7 @@
 #   deps.sh oracle   .venv-oracle: PyTorch, dm_control, gymnasium(-robotics), rliable, for comparisons
 #   deps.sh lint     clang-tidy and cppcheck; clang with its sanitizers and fuzzer
 #   deps.sh docs     .venv-docs: MkDocs, which builds the documentation site
+#   deps.sh bench    .venv-bench: a current PyTorch, whose compiler needs g++, for comparisons of speed
 #   deps.sh browser  Chromium and selenium, for the tests of the playground in a browser
 # Debian 12 and Ubuntu 24.04; apt needs root or sudo, the rest does not.
 set -euo pipefail
@@ -22,6 +23,7 @@ oracle_wheels=(mujoco==3.17.0 dm_control==1.0.50 gymnasium==1.4.0 gymnasium-robo
   safetensors pytest pytest-xdist rliable==1.2.0 arch==7.2.0 'pandas<3')
 browser_packages=(chromium chromium-driver)
 browser_wheels=(numpy h5py safetensors pytest pytest-xdist websocket-client selenium)
+bench_wheels=(torch==2.15.0 numpy setuptools)
 docs_wheels=(mkdocs==1.6.1 mkdocs-material==9.8.1 mkdocstrings==1.0.8 mkdocstrings-python==2.0.11
   pymdown-extensions==12.3)
 # The distribution's PyTorch is CPU-only and has a tenth of the wheel's size. It needs OpenBLAS, because
@@ -121,8 +123,9 @@ case ${1:-base} in
   oracle) oracle ;;
   lint) lint ;;
   browser) browser ;;
+  bench) apt_install g++ python3-dev && venv .venv-bench /usr/bin/python3 "" "${bench_wheels[@]}" ;;
   docs) apt_install python3-venv && venv .venv-docs /usr/bin/python3 "" "${docs_wheels[@]}" ;;
-  *) die "there is no \"$1\"; try: deps.sh [oracle|lint|docs|browser]" ;;
+  *) die "there is no \"$1\"; try: deps.sh [oracle|lint|docs|browser|bench]" ;;
 esac
 # the targets of make that call this script for one part of it stay quiet
 [ "$changed" = 1 ] || [ "${1:-base}" != base ] || say "all dependencies are installed"
