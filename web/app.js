@@ -132,6 +132,7 @@ const HEARD = {
     pose.answered();
     if (!prompt) return toast(message.error);
     const next = first && fallback(slot, prompt.text);
+    if (next && !prompt.own) toast(message.error);  // of a link
     if (next) return send(slot, next, 0, true);
     tell.fail(message);
     status();
@@ -222,7 +223,8 @@ function connection(how) {
   touch?.end();
   const [title, sentence] = LOST[how];
   box.querySelector("strong").textContent = title;
-  box.querySelector("p").textContent = link.reason ? `${link.reason} ${sentence}` : sentence;
+  box.querySelector("p").textContent = link.reason
+    ? `The server ended the connection: ${link.reason}. ${sentence}` : sentence;
   status(how === "lost" ? "connection lost, trying again" : "not connected");
 }
 
@@ -265,9 +267,10 @@ function fallback(slot, after) {
   const rewards = scene.examples.filter(({ kind }) => kind === "reward").map(({ text }) => text);
   const liked = ["walk", "run", "stand", "spin"].filter((name) => tasks.includes(name));
   const texts = [...new Set([...liked, ...tasks, ...rewards])];
-  if (after === undefined) return { kind: "reward", text: texts[slot % texts.length] ?? "1" };
-  const at = texts.indexOf(after) + 1;
-  return at < texts.length ? { kind: "reward", text: texts[at] } : null;
+  const own = (text) => ({ kind: "reward", text, own: true });
+  if (after === undefined) return own(texts[slot % texts.length] ?? "1");
+  const next = texts[texts.indexOf(after) + 1];
+  return next ? own(next) : null;
 }
 
 function shortExample() {
@@ -318,12 +321,20 @@ function present() {
     see.show(prompt.z);
   }
   tell.light(prompt);
+  score(prompt);
   [...$("#labels").children].forEach((label, i) => {
     label.querySelector("span").textContent = state.prompts[i] ? nameOf(state.prompts[i]) : "";
     label.setAttribute("aria-pressed", String(i === view.chosen));
   });
   status();
   remember();
+}
+
+// what the large number is
+function score(prompt) {
+  const rewarded = (prompt?.kind ?? "reward") === "reward", box = $("#scored");
+  box.textContent = rewarded ? "mean reward, last second" : "mean of B·z, last second";
+  box.title = rewarded ? "" : "This prompt has no reward. B·z is what the model takes for one.";
 }
 
 function labels() {

@@ -145,7 +145,8 @@ function rules(pen, { low, high }, y, width, colors) {
   pen.lineWidth = 1;
   const zero = low < 0 && high > 0 && y(low) - y(0) > 12 && y(0) - y(high) > 12;
   return (zero ? [low, 0, high] : [low, high]).map((value) => {
-    const at = Math.round(y(value)) + 0.5, text = brief(value).replace(/\.0+$|(\.\d)0$/, "$1");
+    const at = Math.round(y(value)) + 0.5, small = value && Math.abs(value) < 0.01;
+    const text = small ? String(+value.toPrecision(2)) : brief(value).replace(/\.0+$|(\.\d)0$/, "$1");
     pen.beginPath();
     pen.moveTo(pen.measureText(text).width + 6, at);
     pen.lineTo(width, at);

@@ -34,10 +34,13 @@ export class Line {
     this.mark(null);
   }
 
-  // names: [{name, kind, help}], functions: [{name, help}]
+  // names: [{name, kind, help}], functions: [{name, help}]; a reward takes the first of equal names
   offer(names, functions) {
-    this.names = [...names, ...functions.map((f) => ({ kind: "function", ...f }))]
-      .map((entry) => ({ ...entry, lower: entry.name.toLowerCase() }));
+    const first = new Map();
+    for (const entry of [...names, ...functions.map((f) => ({ kind: "function", ...f }))]) {
+      if (!first.has(entry.name)) first.set(entry.name, { ...entry, lower: entry.name.toLowerCase() });
+    }
+    this.names = [...first.values()];
   }
 
   typed() {

@@ -3,7 +3,7 @@
 const $ = (selector) => document.querySelector(selector);
 
 let timer = 0;
-let hinted = false;  // whether the hint was shown, or is not needed any more
+let hinted = false;  // whether the hint is not needed any more
 
 export function toast(text) {
   const box = $("#toast");
@@ -13,10 +13,10 @@ export function toast(text) {
   timer = setTimeout(() => box.classList.remove("shown"), 4000);
 }
 
-// One sentence of what to try, once. example: a reward; touchable: whether the robot is drawn
+// One sentence of what to try with this robot, until somebody has tried something.
+// example: a reward; touchable: whether the robot is drawn
 export function hint(example, touchable) {
   if (hinted) return;
-  hinted = true;
   const code = document.createElement("code"), wide = document.createElement("span");
   code.textContent = example;
   wide.className = "wide";

@@ -136,6 +136,7 @@ export class See {
   // values: {lo, hi, mean, counts}, or null
   count(values) {
     this.counted = values?.counts?.length ? values : null;
+    this.histogram.classList.toggle("empty", !this.counted);
     this.request();
   }
 

@@ -18,13 +18,13 @@ export function fromFragment(fragment) {
   const words = new URLSearchParams(fragment.replace(/^#/, ""));
   const found = {};
   if (words.get("robot")) found.model = words.get("robot");
-  if (words.has("seed")) found.seed = between(words.get("seed"), 0, 999999999, 0);
+  if (words.has("seed")) found.seed = Math.round(between(words.get("seed"), 0, 999999999, 0));
   const prompts = words.getAll("prompt").map(readPrompt).filter(Boolean).slice(0, 4);
   if (prompts.length) found.prompts = prompts;
   if (words.has("best")) found.es = Math.round(between(words.get("best"), 0, 256, 0));
   if (words.has("noise")) found.noise = between(words.get("noise"), 0, 1, 0);
   const camera = numbers(words.get("camera") || "");
-  if (camera && camera.length === 6) found.camera = camera;
+  if (camera?.length === 6 && isPlace(camera)) found.camera = camera;
   return found;
 }
 
@@ -37,7 +37,7 @@ function promptWords({ kind, text, qpos, z, softmax }) {
 
 function readPrompt(words) {
   const found = /^(reward|goal|pose|z)(?: ([0-9.]+))?:([^]*)$/.exec(words);
-  if (!found) return null;
+  if (!found || words.includes("\0")) return null;
   const [, kind, softmax, rest] = found;
   if (kind === "pose") return numbers(rest) && { kind, qpos: numbers(rest) };
   if (kind === "z") return unpack(rest) && { kind, z: unpack(rest) };
@@ -50,8 +50,17 @@ function between(text, low, high, otherwise) {
 }
 
 function numbers(text) {
-  const list = text.split(",").map(Number);
-  return text && list.every(Number.isFinite) ? list : null;
+  return text ? checked(text.split(",").map(Number)) : null;
+}
+
+// whether the camera is neither in its target nor out of sight
+function isPlace(camera) {
+  return Math.hypot(...camera.slice(0, 3)) > 0.01 && Math.hypot(...camera) < 1e4;
+}
+
+// The server takes no more numbers, and none that are larger
+function checked(list) {
+  return list.length <= 1024 && list.every((x) => Math.abs(x) <= 1e9) ? list : null;
 }
 
 // z as base64 of float32: a third of the length of its digits
@@ -62,7 +71,7 @@ function pack(z) {
 function unpack(text) {
   try {
     const bytes = Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
-    return [...new Float32Array(bytes.buffer)];
+    return checked([...new Float32Array(bytes.buffer)]);
   } catch {
     return null;
   }

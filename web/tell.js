@@ -162,7 +162,7 @@ export class Tell {
     const { error, at, length, suggestion } = answer;
     this.held = this.lines[kind]?.unfinished(at, length ?? 1) ? answer : null;
     if (this.held) return;
-    this.error.textContent = error;
+    this.error.textContent = this.error.title = error;
     this.note.textContent = "";
     this.lines[kind]?.mark(at ?? null, length);
     this.suggestion.hidden = !suggestion || at === undefined;

@@ -11,7 +11,7 @@ from ctypes import POINTER, c_char_p, c_double, c_int, c_int64, c_size_t, c_uint
 
 import numpy as np
 
-from ._lib import (ArgumentError, Handle, Sized, array, check, declare, encode, lib, path_bytes,
+from ._lib import (ArgumentError, Handle, Sized, array, check, declare, domain_bytes, encode, lib, path_bytes,
                    pointer, real_numbers)
 
 TERMINATED, TIME, DIVERGED = 1, 2, 4  # bits of Env.ended
@@ -61,7 +61,7 @@ def tasks(domain):
   """{name: expression} of a domain's tasks; None if the reward depends on more than the state."""
   result = {}
   expression = c_char_p()
-  while name := lib.bfm_domain_task(encode(domain, "domain"), len(result), None, ctypes.byref(expression)):
+  while name := lib.bfm_domain_task(domain_bytes(domain), len(result), None, ctypes.byref(expression)):
     result[name.decode()] = expression.value.decode() if expression.value else None
   return result
 
@@ -77,7 +77,7 @@ class Env:
   def __init__(self, domain, num_envs=1, seed=0, threads=0):
     handle = Handle(lib.bfm_env_free, "an environment cannot be pickled or deep-copied: create it "
                     "again with bfm.Env(), and set_state() for the same states")
-    check(lib.bfm_env_new(ctypes.byref(handle), encode(domain, "domain"), num_envs, seed, threads))
+    check(lib.bfm_env_new(ctypes.byref(handle), domain_bytes(domain), num_envs, seed, threads))
     self._open = handle
     self.domain = domain
     self.num_envs = num_envs
@@ -235,7 +235,7 @@ def rewards(domain, task, qpos, qvel=None, act=None, threads=0):
   if act is not None:
     act = array(act, (count, sizes.na), "act", np.float64)
   out = np.empty(count)
-  check(lib.bfm_domain_rewards(encode(domain, "domain"), encode(task, "task"), count, pointer(qpos), pointer(qvel),
+  check(lib.bfm_domain_rewards(domain_bytes(domain), encode(task, "task"), count, pointer(qpos), pointer(qvel),
                         pointer(act), threads, pointer(out)))
   return out
 
@@ -244,7 +244,7 @@ def pictures(domain, qpos, path, columns=8, width=320, height=240):
   """Draw states qpos [n, nq] into one PNG file, with so many columns of width x height pixels."""
   qpos = np.atleast_2d(real_numbers(qpos, "qpos"))
   qpos = array(qpos, ("n", sizes_of(domain).nq), "qpos", np.float64)
-  check(lib.bfm_domain_render(encode(domain, "domain"), len(qpos), pointer(qpos), columns, width, height,
+  check(lib.bfm_domain_render(domain_bytes(domain), len(qpos), pointer(qpos), columns, width, height,
                          path_bytes(path)))
 
 

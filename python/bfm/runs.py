@@ -7,7 +7,7 @@ from ctypes import POINTER, c_char_p, c_double, c_int, c_int64, c_size_t, c_void
 from pathlib import Path
 
 from ._interrupt import call_stoppably
-from ._lib import Sized, declare, encode, lib, options_json, path_bytes
+from ._lib import Sized, declare, domain_bytes, lib, options_json, path_bytes
 
 # ---------------------------------- structs of bfm.h ---------------------------------------------
 
@@ -84,7 +84,7 @@ def collect(env=None, *, output, resume=False, progress=None, **options):
   second, and a true result stops the run. A stopped run has saved everything and raises bfm.Error,
   Ctrl-C KeyboardInterrupt, and an exception of the function is raised again.
   """
-  run(lib.bfm_collect, Collection(env=encode(env, "env"), output=path_bytes(output),
+  run(lib.bfm_collect, Collection(env=domain_bytes(env, "env"), output=path_bytes(output),
                                   options=options_json(options), resume=bool(resume)), progress)
   return Path(os.path.expanduser(os.fsdecode(output)))
 

@@ -78,7 +78,7 @@ const Option agent_options[] = {
      "auto-regressive algorithms draw so many z at once, every so many steps"},
     {"goal", OPTION_TEXT, AT(goal), "", 0, 0, NULL,
      "goal space: the columns of the observation that B sees (0:4,7); bfm train also takes "
-     "dm_control's names (height,velocity); empty: all columns"},
+     "the names of parts (height,velocity). Default: the goal of the robot's file, or all columns"},
     {"mbar", OPTION_INT, AT(mbar), "0", 0, 4096, NULL,
      "rank of the term that does not depend on the action, in the advantage-only model; 0: off"},
     {"device", OPTION_TEXT, AT(device), "auto", 0, 0, NULL, "auto, cpu, cuda or cuda:n"},

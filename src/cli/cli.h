@@ -13,6 +13,7 @@
 #define CLI_VERSION "bfm " BFM_VERSION
 
 // A subcommand gets "bfm NAME" as argv[0] and returns the program's exit status.
+int cli_learn(int argc, char **argv);
 int cli_train(int argc, char **argv);
 int cli_collect(int argc, char **argv);
 int cli_data(int argc, char **argv);
@@ -27,6 +28,7 @@ int cli_paper(int argc, char **argv);
 int cli_info(int argc, char **argv);
 int cli_tasks(int argc, char **argv);
 int cli_names(int argc, char **argv);
+int cli_robot(int argc, char **argv);
 int cli_bench(int argc, char **argv);
 
 // Print "bfm: " and bfm_error() to standard error. Returns the exit status: `status` itself, or after

@@ -6,8 +6,9 @@
 
 #include "envs/domain.h"
 
-#define DOMAIN_ARG_HELP \
-  "DOMAIN is a name that bfm tasks lists, the .xml, .urdf or .yaml of a robot, or a dataset or model."
+#define DOMAIN_ARG_HELP                                                                          \
+  "DOMAIN is a name that bfm tasks lists, the .xml, .urdf or .yaml of a robot, or a dataset or " \
+  "model."
 
 int domain_arg(const Domain **domain, const char *text);
 

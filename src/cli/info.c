@@ -11,13 +11,15 @@
 
 #include "agent/agent.h"
 #include "cli/cli.h"
-#include "cli/coverage.h"
+#include "data/coverage.h"
 #include "cli/pictures.h"
 #include "cli/records.h"
+#include "cli/robot_info.h"
 #include "core/files.h"
 #include "data/dataset.h"
 #include "data/episode_index.h"
 #include "data/hdf5.h"
+#include "envs/robot_bundle.h"
 #include "explore/explorer.h"
 #include "nets/checkpoint.h"
 
@@ -278,6 +280,7 @@ static Info *info_of(const char *path) {
   static const char *const datasets[] = {".h5", ".hdf5", ".npz"};
   char head[8] = "";
   FILE *file;
+  if (robot_is_path(path)) return robot_info;
   size_t n = input_stream(path, &file) ? 0 : fread(head, 1, sizeof head, file);
   if (file) fclose(file);
   if (!memcmp(head, hdf5, sizeof head)) return dataset_info;
@@ -426,13 +429,52 @@ static void print_row(const char *name, const cJSON *item) {
   free(text);
 }
 
+static const char *text_in(const cJSON *object, const char *key) {
+  const char *text = cJSON_GetStringValue(cJSON_GetObjectItem(object, key));
+  return text ? text : "";
+}
+
+// names of neighbouring signals with one unit on a line: "velocity: right_hip.v right_knee.v (rad/s)"
+static void print_signals(const char *title, const cJSON *array) {
+  const cJSON *item, *before = NULL;
+  int column = 0;
+  cJSON_ArrayForEach(item, array) {
+    const char *part = text_in(item, "part"), *unit = text_in(item, "unit");
+    int first = !before || strcmp(part, text_in(before, "part"));
+    if (before && (first || strcmp(unit, text_in(before, "unit")))) {
+      printf(*text_in(before, "unit") ? " (%s)\n" : "%s\n", text_in(before, "unit"));
+      column = 0;
+    }
+    const char *name = text_in(item, "name");
+    if (column + 1 + (int)strlen(name) > 70) column = 0, putchar('\n');
+    if (!column) column = printf("  %-14s", before ? "" : title) - 16;
+    if (first && *part) column += printf(" %s:", part);
+    column += printf(" %s", name);
+    before = item;
+  }
+  if (before) printf(*text_in(before, "unit") ? " (%s)\n" : "%s\n", text_in(before, "unit"));
+}
+
+static void print_wiring(const cJSON *signals) {
+  const cJSON *dt = cJSON_GetObjectItem(signals, "control_dt");
+  if (dt) printf("  %-14s %g s\n", "control_dt", dt->valuedouble);
+  print_signals("observations", cJSON_GetObjectItem(signals, "observations"));
+  print_signals("actions", cJSON_GetObjectItem(signals, "actions"));
+}
+
 static void print_info(const cJSON *info) {
   const cJSON *item;
+  if (!strcmp(cJSON_GetObjectItem(info, "kind")->valuestring, "robot")) {
+    robot_print(info);
+    return;
+  }
   cJSON_ArrayForEach(item, info) {
     if (!strcmp(item->string, "file")) {
       printf("%s\n", item->valuestring);
     } else if (!strcmp(item->string, "tensors")) {
       print_networks(item);
+    } else if (!strcmp(item->string, SIGNALS_KEY)) {
+      print_wiring(item);
     } else if (!strcmp(item->string, "ranges")) {
       print_ranges(item);
     } else if (cJSON_IsObject(item)) {
@@ -470,22 +512,24 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
 }
 
 int cli_info(int argc, char **argv) {
-  const struct argp argp = {own_options,
-                            parse,
-                            "FILE...",
-                            "Describe files and check that they are intact. A file may be a model, "
-                            "a policy, a training state, a dataset, the folder of a run, a log, "
-                            "a ledger, measurements in JSON, a saved prompt, a goal, a picture or "
-                            "a film. If one is damaged, the exit status is not 0; a dataset "
-                            "that is still being collected is not damaged. Nothing is written.\v"
-                            "Examples:\n"
-                            "  bfm info models/walker.safetensors\n"
-                            "  bfm info results/ledger.jsonl --json\n"
-                            "  bfm collect point_mass --steps 5k -o info.h5\n"
-                            "  bfm info info.h5\n",
-                            NULL,
-                            NULL,
-                            NULL};
+  const struct argp argp =
+      {own_options,
+       parse,
+       "FILE...",
+       "Describe files and check that they are intact. A file may be a model, "
+       "a policy, a training state, a dataset, a robot's .xml, .urdf or "
+       ".yaml with everything that bfm chooses for it, the folder of a run, a log, "
+       "a ledger, measurements in JSON, a saved prompt, a goal, a picture or "
+       "a film. If one is damaged, the exit status is not 0; a dataset "
+       "that is still being collected is not damaged. Nothing is written.\v"
+       "Examples:\n"
+       "  bfm info models/walker.safetensors\n"
+       "  bfm info results/ledger.jsonl --json\n"
+       "  bfm collect point_mass --steps 5k -o info.h5\n"
+       "  bfm info info.h5\n",
+       NULL,
+       NULL,
+       NULL};
   Arguments a = {.paths = calloc(argc, sizeof *a.paths)};
   if (!a.paths) return cli_fail(bfm_fail(BFM_NO_MEMORY, "out of memory for %d arguments", argc));
   int worst = cli_parse(&argp, argc, argv, &a);

@@ -20,6 +20,9 @@ typedef struct {
 static int help(int argc, char **argv);
 
 static const Command commands[] = {
+    {"Make a model", "learn", "collect, train, evaluate and report within a given time", cli_learn},
+    {"Describe a robot", "robot", "write and check the text file of a robot of your own",
+     cli_robot},
     {"Make a dataset", "collect", "simulate a domain and save every transition", cli_collect},
     {NULL, "data", "merge, subsample or convert datasets", cli_data},
     {"Train", "train", "train an agent on datasets", cli_train},

@@ -75,7 +75,8 @@ int cli_names(int argc, char **argv) {
        "DOMAIN",
        "List everything that a reward of a domain can use: the domain's aliases, the bodies, "
        "joints, sensors and actuators of its model with their quantities, and the functions. bfm "
-       "tasks lists the domains. " DOMAIN_ARG_HELP "\v"
+       "tasks lists the domains. " DOMAIN_ARG_HELP
+       "\v"
        "Examples (the second uses names from the first):\n"
        "  bfm names walker\n"
        "  bfm names my_robot.xml\n"

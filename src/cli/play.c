@@ -13,7 +13,7 @@
 #include "cli/progress.h"
 #include "core/units.h"
 #include "prompt/prompt.h"
-#include "rollout/rollout.h"
+#include "view/episode.h"
 #include "view/film.h"
 
 typedef struct {
@@ -82,157 +82,132 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
   }
 }
 
-// ---------------------------------- an episode ---------------------------------------------------
+// ---------------------------------- what is played ------------------------------------------------
 
 typedef struct {
   const Arguments *arguments;
   PromptArgs ask;
-  const char *score;  // task or expression, or NULL
-  AgentActor model;   // either the model acts …
-  Policy policy;      // … or the policy
+  AgentActor model;  // either the model acts …
+  Policy policy;     // … or the policy
   Actor actor;
   const World *world;
   float *z;         // NULL if a policy acts
   double prompted;  // seconds to load the model and to compute z
-  Rollout rollout;
-  bfm_env_sizes sizes;
-  int64_t steps;    // planned
-  double *qpos;     // [steps + 1, nq]
-  double *rewards;  // [steps + 1] of the states
-  int64_t count;    // states so far
+  Episode episode;
   Progress progress;
-} Episode;
+} Play;
 
-// note a state and its reward; a step that diverged has no state
-static int observe(void *context, const Rollout *rollout) {
-  Episode *e = context;
-  if (!(*rollout->ended & BFM_END_DIVERGED)) {
-    bfm_env_state(rollout->env, e->qpos + e->count * e->sizes.nq, NULL, NULL);
-    e->rewards[e->count++] = *rollout->rewards;
-  }
-  progress_update(&e->progress, rollout->step, NULL);
-  if (!cli_stop) return BFM_OK;
-  return bfm_fail(BFM_INTERRUPTED, "stopped at step %ld of %ld", (long)rollout->step,
-                  (long)e->steps);
-}
-
-static int episode_new(Episode *e) {
-  const PlayOptions *o = &e->arguments->options;
-  bfm_evaluation plan = {.tasks = &e->score, .task_count = e->score != NULL, .z = e->z,
-                         .episodes = 1, .seed = (uint64_t)o->seed, .threads = 1};
-  TRY(rollout_new(&e->rollout, &e->actor, &plan));
-  bfm_env_get_sizes(e->rollout.env, &e->sizes);
-  e->steps = o->steps ? o->steps : e->sizes.episode_steps;
-  e->qpos = calloc(e->steps + 1, e->sizes.nq * sizeof *e->qpos);
-  e->rewards = calloc(e->steps + 1, sizeof *e->rewards);
-  if (e->qpos && e->rewards) return BFM_OK;
-  return bfm_fail(BFM_NO_MEMORY, "out of memory for %ld steps", (long)e->steps);
+static int each(void *context, int64_t done, int64_t total) {
+  Play *p = context;
+  p->progress.total = total;
+  progress_update(&p->progress, done, NULL);
+  return cli_stop;
 }
 
 // ---------------------------------- the film -----------------------------------------------------
-
-static int each(void *context, int64_t done, int64_t total) {
-  Episode *e = context;
-  e->progress.total = total;
-  progress_update(&e->progress, done, NULL);
-  return cli_stop;
-}
 
 // the number of pictures in a strip, 0 for a film
 static int strip_of(const Arguments *a) {
   return cli_has_suffix(a->path, ".png") ? (int)a->options.pictures : 0;
 }
 
-static Film film_of(Episode *e, int64_t count, const char *title) {
-  const PlayOptions *o = &e->arguments->options;
-  int width = o->width ? (int)o->width : strip_of(e->arguments) ? 240 : 480;
-  return (Film){.world = e->world, .count = count, .qpos = e->qpos,
-                .rewards = e->score ? e->rewards : NULL, .title = title, .dt = e->sizes.control_dt,
-                .width = width, .height = o->height ? (int)o->height : width * 3 / 4, .each = each,
-                .context = e};
+static Film film_of(Play *p, int64_t count, const char *title) {
+  const PlayOptions *o = &p->arguments->options;
+  int width = o->width ? (int)o->width : strip_of(p->arguments) ? 240 : 480;
+  return (Film){.world = p->world, .count = count, .qpos = p->episode.qpos,
+                .rewards = p->episode.score ? p->episode.rewards : NULL, .title = title,
+                .dt = p->episode.sizes.control_dt, .width = width,
+                .height = o->height ? (int)o->height : width * 3 / 4, .each = each, .context = p};
 }
 
-static int draw(Episode *e) {
-  const Arguments *a = e->arguments;
+static int draw(Play *p) {
+  const Arguments *a = p->arguments;
   char title[256] = "";
-  if (e->score) snprintf(title, sizeof title, "%.200s: return %.1f", e->score, *e->rollout.returns);
-  Film film = film_of(e, e->count, title);
+  if (p->episode.score)
+    snprintf(title, sizeof title, "%.200s: return %.1f", p->episode.score,
+             *p->episode.rollout.returns);
+  Film film = film_of(p, p->episode.count, title);
   int pictures = strip_of(a);
-  progress_start(&e->progress, "draw", "pictures", 0, 1, a->quiet);
+  progress_start(&p->progress, "draw", "pictures", 0, 1, a->quiet);
   int status = pictures ? film_strip(&film, pictures, a->path) : film_mp4(&film, a->path);
-  progress_end(&e->progress);
+  progress_end(&p->progress);
   return status;
 }
 
-static void print_end(const Episode *e, const char *note) {
-  const char *name = "policy", *text = e->arguments->model;
-  prompt_args_given(&e->ask, &name, &text);
+static void print_end(const Play *p, const char *note) {
+  const char *name = "policy", *text = p->arguments->model;
+  prompt_args_given(&p->ask, &name, &text);
   printf("%-8s%s\n", name, text);
   if (*note) printf("%-8s%s\n", "", note);
-  if (e->z) printf("%-8sz after %.2f s\n", "", e->prompted);
-  if (e->score)
-    printf("%-8s%.1f in %ld steps\n", "return", *e->rollout.returns, (long)e->count - 1);
-  printf("%-8s%s, %.1f s of %s\n", "drawn", e->arguments->path,
-         (double)(e->count - 1) * e->sizes.control_dt, e->actor.env);
+  if (p->z) printf("%-8sz after %.2f s\n", "", p->prompted);
+  if (p->episode.score)
+    printf("%-8s%.1f in %ld steps\n", "return", *p->episode.rollout.returns,
+           (long)p->episode.count - 1);
+  printf("%-8s%s, %.1f s of %s\n", "drawn", p->arguments->path,
+         (double)(p->episode.count - 1) * p->episode.sizes.control_dt, p->actor.env);
 }
 
 // ---------------------------------- the actor ----------------------------------------------------
 
 // a policy acts for its own task; --task and --reward choose the reward that is drawn
-static int open_policy(Episode *e, const char *options, char *note, size_t size) {
-  const PromptArgs *ask = &e->arguments->ask;
-  if (e->arguments->options.es || ask->softmax > 0 || ask->goal || ask->demo || ask->z) {
+static int open_policy(Play *p, const char *options, char *note, size_t size) {
+  const PromptArgs *ask = &p->arguments->ask;
+  if (p->arguments->options.es || ask->softmax > 0 || ask->goal || ask->demo || ask->z) {
     return bfm_fail(BFM_BAD_ARGUMENT,
                     "%s is the policy of a single task: it takes no --goal, --demo, --z, --softmax "
                     "or --es",
-                    e->policy.path);
+                    p->policy.path);
   }
   if (ask->reward || ask->task) {
     TRY(prompt_args_check(ask));
-  } else if (*e->policy.task) {
-    e->ask.task = e->policy.task;
+  } else if (*p->policy.task) {
+    p->ask.task = p->policy.task;
   }
-  TRY(policy_load(&e->policy, 1, options, &e->actor));
-  TRY(world_acquire(&e->world, e->policy.world->domain));
-  warn_of_robot(e->policy.env);
-  if (*e->policy.task) snprintf(note, size, "by the policy of %s", e->policy.task);
+  TRY(policy_load(&p->policy, 1, options, &p->actor));
+  TRY(world_acquire(&p->world, p->policy.world->domain));
+  warn_of_robot(p->policy.env);
+  if (*p->policy.task) snprintf(note, size, "by the policy of %s", p->policy.task);
   return BFM_OK;
 }
 
-static int open_model(Episode *e, const char *options, char *note, size_t size) {
+static int open_model(Play *p, const char *options, char *note, size_t size) {
   double start = seconds_now();
-  TRY(bfm_agent_load(&e->model.agent, e->arguments->model, options));
-  TRY(prompt_world(e->model.agent, &e->world));
-  warn_of_robot(bfm_agent_env(e->model.agent));
-  e->z = calloc(bfm_agent_d(e->model.agent), sizeof *e->z);
-  if (!e->z) return bfm_fail(BFM_NO_MEMORY, "out of memory for z");
-  TRY(prompt_args_z(&e->ask, e->model.agent, e->z, note, size));
-  e->prompted = seconds_now() - start;
-  e->model.es = (int)e->arguments->options.es;
-  e->actor = agent_actor(&e->model);
+  TRY(bfm_agent_load(&p->model.agent, p->arguments->model, options));
+  TRY(prompt_world(p->model.agent, &p->world));
+  warn_of_robot(bfm_agent_env(p->model.agent));
+  p->z = calloc(bfm_agent_d(p->model.agent), sizeof *p->z);
+  if (!p->z) return bfm_fail(BFM_NO_MEMORY, "out of memory for z");
+  TRY(prompt_args_z(&p->ask, p->model.agent, p->z, note, size));
+  p->prompted = seconds_now() - start;
+  p->model.es = (int)p->arguments->options.es;
+  p->actor = agent_actor(&p->model);
   return BFM_OK;
 }
 
-static int play(Episode *e) {
-  const Arguments *a = e->arguments;
+static int play(Play *p) {
+  const Arguments *a = p->arguments;
   const PlayOptions *o = &a->options;
   char options[MACHINE_SIZE], note[4096] = "";
   int found;
   config_acting(o->device, o->threads, o->es_base, options);
-  TRY(policy_find(&e->policy, a->model, &found));
-  TRY((found ? open_policy : open_model)(e, options, note, sizeof note));
-  e->score = a->score ? a->score : e->ask.reward ? e->ask.reward : e->ask.task;
+  TRY(policy_find(&p->policy, a->model, &found));
+  TRY((found ? open_policy : open_model)(p, options, note, sizeof note));
+  p->episode.score = a->score ? a->score : p->ask.reward ? p->ask.reward : p->ask.task;
 
-  TRY(episode_new(e));
-  Film film = film_of(e, e->steps + 1, "");
+  p->episode.z = p->z;
+  p->episode.seed = (uint64_t)o->seed;
+  p->episode.steps = o->steps;
+  p->episode.each = each;
+  p->episode.context = p;
+  TRY(episode_new(&p->episode, &p->actor));
+  Film film = film_of(p, p->episode.steps + 1, "");
   TRY(film_check(&film, strip_of(a)));  // before the episode, which takes longer
-  progress_start(&e->progress, "play", "steps", 0, e->steps, a->quiet);
-  int status = observe(e, &e->rollout);
-  if (!status) status = rollout_run(&e->rollout, 1, e->steps, observe, e);
-  progress_end(&e->progress);
+  progress_start(&p->progress, "play", "steps", 0, p->episode.steps, a->quiet);
+  int status = episode_record(&p->episode);
+  progress_end(&p->progress);
   TRY(status);
-  TRY(draw(e));
-  if (!a->quiet) print_end(e, note);
+  TRY(draw(p));
+  if (!a->quiet) print_end(p, note);
   return BFM_OK;
 }
 
@@ -245,16 +220,14 @@ static int run(const Arguments *a) {
   OutputFile file;  // fail before the episode if the file cannot be written
   TRY(output_open(&file, a->path));
   output_discard(&file);
-  Episode e = {.arguments = a, .ask = a->ask};
+  Play p = {.arguments = a, .ask = a->ask};
   cli_catch_signals();
-  int status = play(&e);
-  bfm_agent_free(e.model.agent);
-  policy_free(&e.policy);
-  world_release(e.world);
-  rollout_free(&e.rollout);
-  free(e.z);
-  free(e.qpos);
-  free(e.rewards);
+  int status = play(&p);
+  bfm_agent_free(p.model.agent);
+  policy_free(&p.policy);
+  world_release(p.world);
+  episode_free(&p.episode);
+  free(p.z);
   return status;
 }
 

@@ -19,18 +19,20 @@ void progress_text(const Progress *p, double now, const char *note, char *out, s
   double elapsed = now - p->start;
   double per_second = elapsed > 0 ? (double)(p->done - p->start_done) / elapsed : 0;
   double share = p->total > 0 ? 100.0 * (double)p->done / (double)p->total : 100;
+  double seconds = per_second > 0 ? (double)(p->total - p->done) / per_second : INFINITY;
+  if (p->limit > 0) {
+    share = fmax(share, fmin(100, 100 * elapsed / p->limit));
+    seconds = fmin(seconds, fmax(0, p->limit - elapsed));
+  }
   short_count((double)p->done, done, sizeof done);
   short_count((double)p->total, total, sizeof total);
   short_count(per_second, rate, sizeof rate);
-  short_time(per_second > 0 ? (double)(p->total - p->done) / per_second : INFINITY, left,
-             sizeof left);
+  short_time(seconds, left, sizeof left);
   snprintf(out, size, "%s %3.0f%%  %s/%s %s  %s/s  %s left%s%s", p->what, floor(share), done, total,
            p->unit, rate, left, note && *note ? "  " : "", note ? note : "");
 }
 
-static void draw(Progress *p, double now, const char *note) {
-  char line[LINE_SIZE];
-  progress_text(p, now, note, line, sizeof line);
+static void draw(Progress *p, double now, const char *line) {
   struct winsize window;
   int columns = ioctl(STDERR_FILENO, TIOCGWINSZ, &window) || !window.ws_col ? 80 : window.ws_col;
   fprintf(stderr, "\r%.*s\033[K", columns - 1, line);
@@ -46,11 +48,22 @@ void progress_start(Progress *p, const char *what, const char *unit, int64_t don
   p->active = !quiet && isatty(STDERR_FILENO);
 }
 
+static int is_due(const Progress *p, double now) {
+  return p->active && now - p->last >= REDRAW_SECONDS;
+}
+
 void progress_update(Progress *p, int64_t done, const char *note) {
   p->done = done;
-  if (!p->active) return;
   double now = seconds_now();
-  if (now - p->last >= REDRAW_SECONDS || done >= p->total) draw(p, now, note);
+  if (!is_due(p, now) && !(p->active && done >= p->total)) return;
+  char line[LINE_SIZE];
+  progress_text(p, now, note, line, sizeof line);
+  draw(p, now, line);
+}
+
+void progress_show(Progress *p, const char *line) {
+  double now = seconds_now();
+  if (is_due(p, now)) draw(p, now, line);
 }
 
 void progress_end(Progress *p) {
@@ -74,6 +87,7 @@ int progress_of_run(void *context, const bfm_progress *progress) {
   line->total = progress->total;
   line->start_done = progress->first;
   line->start = seconds_now() - progress->seconds;
+  line->limit = progress->limit;
   progress_update(line, progress->done, progress->note);
   return *run->stop != 0;
 }

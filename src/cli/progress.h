@@ -16,6 +16,7 @@ typedef struct {
   int64_t total, done;
   int64_t start_done;  // where a resumed run began: the rate counts from here
   double start, last;  // seconds
+  double limit;        // seconds after which it ends in any case; 0: none
   int active;
 } Progress;
 
@@ -23,6 +24,8 @@ void progress_start(Progress *p, const char *what, const char *unit, int64_t don
                     int quiet);
 // note (may be NULL) is shown after the time left: "fb -12.3  actor 4.1"
 void progress_update(Progress *p, int64_t done, const char *note);
+// the same with a text of the caller's own
+void progress_show(Progress *p, const char *line);
 void progress_end(Progress *p);
 
 // The line of a run of the library: progress_of_run is its callback, whose context is a RunProgress.

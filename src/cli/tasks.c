@@ -45,7 +45,7 @@ static void print_json(const char *domain, const Task *task) {
 }
 
 static void print_task(const char *domain, const Task *task, int with_reward) {
-  printf("%-12s%-20s%-8s%s\n", domain, task->name, kinds[task->kind], task->help);
+  printf("%-11s %-19s %-8s%s\n", domain, task->name, kinds[task->kind], task->help);
   if (with_reward && task->expression) printf("%12s= %s\n", "", task->expression);
 }
 
@@ -75,7 +75,8 @@ int cli_tasks(int argc, char **argv) {
       "List the built-in tasks of all domains, or of one domain with their reward expressions. The "
       "third column is the kind of the task: the agents that bfm collect --with mood trains "
       "pursue the known tasks; new tasks are not in that data; prompt tasks are examples of typed "
-      "rewards. " DOMAIN_ARG_HELP "\v"
+      "rewards. " DOMAIN_ARG_HELP
+      "\v"
       "Examples:\n"
       "  bfm tasks\n"
       "  bfm tasks walker\n"

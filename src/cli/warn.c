@@ -33,6 +33,7 @@ void warn_of_tasks(const char *env, const char *list) {
 void warn_of_robot(const char *env) {
   const char *path;
   if (!registry_has_changed(env, &path)) return;
-  fprintf(stderr, "bfm: warning: %s has changed since %s was read from it; the file's own robot is used\n",
+  fprintf(stderr,
+          "bfm: warning: %s has changed since %s was read from it; the file's own robot is used\n",
           path, env);
 }

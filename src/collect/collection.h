@@ -30,10 +30,12 @@ struct Collection {
   int64_t rows, first;        // transitions in file and buffer, now and when this run began
   int64_t rows_of[CREW_MAX];  // transitions of each agent
   int64_t at, began;          // control steps done, now and when this run began
+  int idle;                   // control steps in which all simulations diverged, since one did not
   int64_t episodes;           // ended in this run
   int64_t updates;            // the learners' updates when this run began
   int restarted;              // a resume found no saved learners: they start from scratch
   double start, seconds;      // of this run: when it began, how long it took
+  int timed_out;              // the option minutes has ended it
 
   Folder folder;  // of the log
   FILE *log;

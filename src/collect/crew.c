@@ -94,7 +94,12 @@ static int add_every_task(Crew *c) {
   for (int i = 0; (task = task_at(c->env_name, i)); i++) {
     if (task->kind == TASK_KNOWN) TRY(add_td3(c, task->name));
   }
-  return BFM_OK;
+  if (c->agents) return BFM_OK;
+  return bfm_fail(
+      BFM_BAD_ARGUMENT,
+      "%s learns the known tasks of a robot, but %s has none: write some into its .yaml "
+      "(bfm robot new makes one), or use --with rnd",
+      c->kind->name, c->env_name);
 }
 
 // a policy for each file of "a.safetensors,b.safetensors"

@@ -19,6 +19,7 @@ static char *training_options(const CollectOptions *options, double until) {
   CollectOptions training = *options;
   training.steps = options->train_steps;
   training.until = until;
+  training.minutes = 0;
   if (options_set(collect_options(), &training, "with", "d4rl-medium-replay")) return NULL;
   return options_to_json(collect_options(), &training);
 }

@@ -5,6 +5,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <unistd.h>
 
 #include "core/units.h"
 
@@ -12,6 +13,7 @@
 #define PIECE_SECONDS 4.0  // after which a write includes rows of unfinished episodes
 #define SAVE_FIRST 5.0     // seconds to the first save of the learners; the pause then doubles
 #define SAVE_SECONDS 60.0  // up to this
+#define IDLE_MAX 100       // control steps in which every simulation diverges
 
 // ---------------------------------- one control step ---------------------------------------------
 
@@ -42,6 +44,18 @@ static int put_row(Collection *c, int i, int64_t number, double now) {
   return episodes_put(c->waiting, c->writer, &c->moment, i, label, now);
 }
 
+// a robot whose simulations always diverge would never fill the file
+static int check_progress(Collection *c) {
+  int diverged = 0;
+  for (int i = 0; i < c->n; i++) diverged += c->moment.ended[i] == BFM_END_DIVERGED;
+  c->idle = diverged == c->n ? c->idle + 1 : 0;
+  if (c->idle < IDLE_MAX) return BFM_OK;
+  return bfm_fail(BFM_DIVERGED,
+                  "all simulations of %s diverge at once: check its initial states, timestep and "
+                  "controls",
+                  c->crew.env_name);
+}
+
 static int step(Collection *c) {
   Moment *m = &c->moment;
   bfm_env_state(c->env, m->qpos, m->qvel, m->act_state);
@@ -50,6 +64,7 @@ static int step(Collection *c) {
   TRY(crew_simulate(&c->crew, c->env, m->actions, m->rewards));
   bfm_env_obs(c->env, m->next_obs);
   bfm_env_end_reasons(c->env, m->ended);
+  TRY(check_progress(c));
   stagger(c);
 
   double now = seconds_now();
@@ -78,7 +93,10 @@ static int flush(Collection *c, double since) {
   return report_check_learners(c);
 }
 
-static int is_done(const Collection *c) { return c->rows >= c->options.steps || report_reached(c); }
+// whether the run ends before it has all planned transitions
+static int ends_early(const Collection *c) { return c->timed_out || report_reached(c); }
+
+static int is_done(const Collection *c) { return c->rows >= c->options.steps || ends_early(c); }
 
 static int collect(Collection *c) {
   double flushed = c->start, saved = c->start, pause = SAVE_FIRST;
@@ -90,7 +108,8 @@ static int collect(Collection *c) {
       TRY(report(c));
       due = report_due(c);
     }
-    double now = seconds_now();
+    double now = seconds_now(), limit = 60 * c->options.minutes;
+    c->timed_out = limit > 0 && now - c->start >= limit;
     if (now - flushed > FLUSH_SECONDS) {
       TRY(flush(c, c->options.whole_episodes ? -INFINITY : now - PIECE_SECONDS));
       flushed = now;
@@ -106,7 +125,7 @@ static int collect(Collection *c) {
   return report(c);
 }
 
-// --until was reached with fewer rows than planned: the file must not promise more rows than it has
+// the run ends with fewer rows than planned: the file must not promise more rows than it has
 static int shorten(Collection *c) {
   int count;
   const Table *tables = episodes_tables(c->waiting, &count);
@@ -120,14 +139,18 @@ static int finish(Collection *c) {
   TRY(episodes_write_old(c->waiting, writer, INFINITY));
   c->writer = NULL;
   TRY(writer_close(writer));
-  return report_reached(c) && c->rows < c->options.steps ? shorten(c) : BFM_OK;
+  return ends_early(c) && c->rows < c->options.steps ? shorten(c) : BFM_OK;
 }
 
-// keep the data, and the learners' last save from before they diverged
+// keep the data, if there are any, and the learners' last save from before they diverged
 static int finish_diverged(Collection *c) {
   char why[512];
   snprintf(why, sizeof why, "%s", bfm_error());
   TRY(finish(c));
+  if (!c->rows) {
+    unlink(c->plan.path);
+    return bfm_fail(BFM_DIVERGED, "%s", why);
+  }
   return bfm_fail(BFM_DIVERGED, "%s; the %" PRId64 " transitions collected before are in %s", why,
                   c->rows, c->plan.path);
 }
@@ -137,6 +160,7 @@ int collection_loop(Collection *c) {
   TRY(report_open(c));
   const char *stage = c->crew.learner && c->crew.kind->levels ? "train" : "collect";
   c->start = seconds_now();
+  monitor_limit(&c->monitor, 60 * c->options.minutes);
   monitor_begin(&c->monitor, stage, "transitions", c->rows, c->options.steps);
   int status = collect(c);
   if (!status) monitor_end(&c->monitor, c->rows, c->note);

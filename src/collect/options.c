@@ -14,6 +14,8 @@ static const Option own_options[] = {
      "learner for each task of the domain; td3: one learner of --task; policy: the policies of "
      "--model; d4rl-*: agents and data as in D4RL"},
     {"steps", OPTION_INT, AT(steps), "100k", 2, 1e12, NULL, "transitions in all"},
+    {"minutes", OPTION_REAL, AT(minutes), "0", 0, 1e6, NULL,
+     "end after so many minutes, with the transitions made by then; 0: no limit"},
     {"envs", OPTION_INT, AT(envs), "128", 1, 65536, NULL,
      "environments simulated in parallel, shared equally by the agents"},
     {"task", OPTION_TEXT, AT(task), "", 0, 0, NULL,

@@ -15,7 +15,7 @@ typedef struct {
   int with;            // row of crew_kinds
   int whole_episodes;  // rows are written when their episode ends, not before
   int64_t steps, envs, hold, seed, threads, eval_every, eval_episodes, train_steps;
-  double updates, until;
+  double updates, until, minutes;
   char task[OPTION_TEXT_SIZE], model[OPTION_TEXT_SIZE];
   ExplorerOptions learner;
 } CollectOptions;

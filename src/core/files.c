@@ -80,11 +80,20 @@ int input_stream_if_any(const char *path, FILE **stream) {
 }
 
 int input_bytes(const char *path, char **bytes, size_t *size) {
+  return input_bytes_within(path, SIZE_MAX - 1, bytes, size);
+}
+
+int input_bytes_within(const char *path, size_t most, char **bytes, size_t *size) {
   int fd;
   size_t done = 0;
   ssize_t n = 1;
   *bytes = NULL;
   TRY(input_open(path, &fd, size));
+  if (*size > most) {
+    close(fd);
+    return bfm_fail(BFM_BAD_FILE, "%s has %s, but at most %s are allowed", path,
+                    size_of_bytes((double)*size).text, size_of_bytes((double)most).text);
+  }
   char *room = malloc(*size + 1);
   while (room && done < *size && n > 0) {
     n = read(fd, room + done, *size - done);

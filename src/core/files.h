@@ -19,6 +19,8 @@ int input_stream(const char *path, FILE **stream);         // the caller closes 
 int input_stream_if_any(const char *path, FILE **stream);  // *stream is NULL if there is no file
 // the whole file and a zero after it; the caller frees *bytes, which is NULL after a failure
 int input_bytes(const char *path, char **bytes, size_t *size);
+// the same, but a file of more than `most` bytes is refused before it is read
+int input_bytes_within(const char *path, size_t most, char **bytes, size_t *size);
 
 int path_is_folder(const char *path);
 

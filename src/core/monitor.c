@@ -13,10 +13,13 @@ static void call(Monitor *m, double now, const char *note) {
   if (m->call && m->call(m->context, &m->progress)) m->stopped = 1;
 }
 
+void monitor_limit(Monitor *m, double seconds) { m->limit = seconds; }
+
 void monitor_begin(Monitor *m, const char *stage, const char *unit, int64_t done, int64_t total) {
   m->start = seconds_now();
   m->progress = (bfm_progress){.size = sizeof m->progress, .stage = stage, .unit = unit,
-                               .first = done, .done = done, .total = total};
+                               .first = done, .done = done, .total = total, .limit = m->limit};
+  m->limit = 0;
   if (!m->stopped) call(m, m->start, NULL);
 }
 

@@ -12,8 +12,12 @@ typedef struct {
   int stopped;  // the callback has asked to stop; later calls do not take it back
 
   bfm_progress progress;  // of the present stage
+  double limit;           // of the next stage
   double start, called;   // seconds: when the stage began, and the last call
 } Monitor;
+
+// how long the next stage may take at most, in seconds; 0: no limit. For the callback to know
+void monitor_limit(Monitor *monitor, double seconds);
 
 // begin a stage and call the callback. The texts must outlive the stage
 void monitor_begin(Monitor *monitor, const char *stage, const char *unit, int64_t done,

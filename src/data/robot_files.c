@@ -17,8 +17,8 @@ static int write_file(hid_t group, const BundleFile *robot) {
   hsize_t size = robot->size;
   hid_t space = H5Screate_simple(1, &size, NULL), links = H5Pcreate(H5P_LINK_CREATE);
   H5Pset_create_intermediate_group(links, 1);
-  hid_t table = H5Dcreate2(group, robot->name, H5T_STD_U8LE, space, links, H5P_DEFAULT,
-                           H5P_DEFAULT);
+  hid_t table =
+      H5Dcreate2(group, robot->name, H5T_STD_U8LE, space, links, H5P_DEFAULT, H5P_DEFAULT);
   herr_t result = table < 0 ? -1 : 0;
   if (!result && size) {
     result = H5Dwrite(table, H5T_NATIVE_UINT8, H5S_ALL, H5S_ALL, H5P_DEFAULT, robot->bytes);

@@ -27,7 +27,7 @@ static const struct {
 } types[] = {
     [TENSOR_F32] = {"F32", 4}, [TENSOR_F64] = {"F64", 8}, [TENSOR_I64] = {"I64", 8},
     [TENSOR_I32] = {"I32", 4}, [TENSOR_U8] = {"U8", 1},   [TENSOR_BF16] = {"BF16", 2},
-    [TENSOR_F16] = {"F16", 2},
+    [TENSOR_F16] = {"F16", 2}, [TENSOR_I8] = {"I8", 1},
 };
 #define TYPE_COUNT ((int)(sizeof types / sizeof *types))
 
@@ -45,8 +45,9 @@ struct SafeTensors {
   Entry *entries;  // in the header's order
   Entry **sorted;  // by name
   int count;
-  void *map;  // NULL if the bytes belong to the caller
+  void *map;  // of the file, or NULL
   size_t map_size;
+  char *copy;  // of the file, or NULL; without both, the bytes belong to the caller
 };
 
 int64_t tensor_count(const Tensor *t) {
@@ -337,6 +338,20 @@ int safetensors_open(SafeTensors **file, const char *path) {
   return BFM_OK;
 }
 
+int safetensors_read(SafeTensors **file, const char *path) {
+  char *bytes;
+  size_t size;
+  *file = NULL;
+  TRY(input_bytes(path, &bytes, &size));
+  int status = safetensors_parse(file, bytes, size);
+  if (status) {
+    free(bytes);
+    return bfm_fail_prefix(status, "%s: ", path);
+  }
+  (*file)->copy = bytes;
+  return BFM_OK;
+}
+
 static void free_header(SafeTensors *file) {
   cJSON_Delete(file->header);
   free(file->pairs);
@@ -349,6 +364,7 @@ void safetensors_close(SafeTensors *file) {
   if (!file) return;
   free_header(file);
   if (file->map) munmap(file->map, file->map_size);
+  free(file->copy);
   free(file);
 }
 

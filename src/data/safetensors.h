@@ -17,7 +17,8 @@ typedef enum {
   TENSOR_I32,
   TENSOR_U8,
   TENSOR_BF16,
-  TENSOR_F16
+  TENSOR_F16,
+  TENSOR_I8
 } TensorType;
 
 #define TENSOR_MAX_DIMS 4
@@ -27,7 +28,7 @@ typedef struct {
   TensorType type;
   int dims;
   int64_t shape[TENSOR_MAX_DIMS];
-  const void *data;  // when read: points into the mapped file, aligned to the type
+  const void *data;  // when read: points into the file in memory, aligned to the type
 } Tensor;
 
 size_t tensor_bytes(const Tensor *t);
@@ -41,6 +42,9 @@ int safetensors_write(const char *path, const Tensor *tensors, int count,
 
 typedef struct SafeTensors SafeTensors;
 int safetensors_open(SafeTensors **file, const char *path);
+// the same with a copy in memory. Another program may overwrite the file meanwhile, which would end a
+// process that reads it through a mapping
+int safetensors_read(SafeTensors **file, const char *path);
 // the same from memory; bytes must be 8-byte aligned and outlive the handle
 int safetensors_parse(SafeTensors **file, const void *bytes, size_t size);
 void safetensors_close(SafeTensors *file);

@@ -220,5 +220,11 @@ int bundle_compile(const Bundle *bundle, mjSpec *spec, mjModel **model) {
   TRY(mount(&m, bundle, NULL));
   *model = mj_compile(spec, &m.vfs);
   mj_deleteVFS(&m.vfs);
-  return *model ? BFM_OK : fail_mujoco(bundle, mjs_getError(spec));
+  if (!*model) return fail_mujoco(bundle, mjs_getError(spec));
+  int status = bundle_check_numbers(bundle, *model);
+  if (status) {
+    mj_deleteModel(*model);
+    *model = NULL;
+  }
+  return status;
 }

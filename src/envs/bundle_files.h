@@ -24,6 +24,9 @@ const BundleFile *bundle_find(const Bundle *bundle, const char *name);  // or NU
 // adds a file; the bundle owns `bytes`, also after a failure
 int bundle_take(Bundle *bundle, const char *name, char *bytes, size_t size);
 
+// fails if a compiled model contains NaN
+int bundle_check_numbers(const Bundle *bundle, const mjModel *model);
+
 // the folders in which MuJoCo's compiler looks for assets
 typedef struct {
   char mesh[PATH_MAX], texture[PATH_MAX];

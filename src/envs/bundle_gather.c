@@ -174,7 +174,7 @@ static int gather_asset(Gathering *g, int i) {
 
   char *bytes;
   size_t size;
-  if (input_bytes(path, &bytes, &size)) {
+  if (input_bytes_within(path, BUNDLE_BYTES - g->bundle->size, &bytes, &size)) {
     return bfm_fail_prefix(BFM_BAD_FILE, "%s:%d: ", g->flat.sources[ref->source], ref->line);
   }
   return bundle_take(g->bundle, name, bytes, size);

@@ -41,9 +41,15 @@ EMBED(cheetah)
 EMBED(quadruped)
 EMBED(humanoid)
 EMBED(point_mass)
+EMBED(fish)
+EMBED(finger)
+EMBED(acrobot)
+EMBED(dmc_hopper)
 EMBED(halfcheetah)
 EMBED(hopper)
 EMBED(walker2d)
+EMBED(ant)
+EMBED(hand)
 
 #define ROBOT(name) {#name, "robots/" #name ".yaml", robot_##name, robot_##name##_end, NULL}
 static const struct {
@@ -56,10 +62,16 @@ static const struct {
     ROBOT(humanoid),
     {.domain = &jaco_domain},
     ROBOT(point_mass),
+    ROBOT(fish),
+    ROBOT(finger),
+    ROBOT(acrobot),
+    ROBOT(dmc_hopper),
     ROBOT(halfcheetah),
     ROBOT(hopper),
     ROBOT(walker2d),
+    ROBOT(ant),
     {.domain = &kitchen_domain},
+    ROBOT(hand),
 };
 #define DOMAIN_COUNT ((int)(sizeof builtin / sizeof builtin[0]))
 
@@ -271,7 +283,7 @@ static int load(World *world) {
   world->resting = mj_copyModel(NULL, world->model);
   if (!world->resting) return bfm_fail(BFM_NO_MEMORY, "out of memory for %s", world->domain->name);
   world->resting->opt.disableflags |= mjDSBL_ACTUATION;
-  return BFM_OK;
+  return world->domain->bundle ? robot_check_starts(world) : BFM_OK;
 }
 
 static void world_free(World *world) {
@@ -443,6 +455,6 @@ void draw_joints(const World *world, mjData *data, Draws *draw) {
 
 void draw_again(int *rejected) {
   if (++*rejected == DRAWS_MAX) {
-    mju_error("no initial state without a collision in %d draws: is the model damaged?", DRAWS_MAX);
+    mju_error("no initial state without a collision in %d draws", DRAWS_MAX);
   }
 }

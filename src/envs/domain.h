@@ -37,7 +37,8 @@ typedef struct {
   const char *name, *help;
   const char *file;           // path below the folder of models
   const struct Robot *robot;  // what its text file says; NULL: the domain is written in C
-  const struct Bundle *bundle;  // the files of a user's robot, which are not in the folder of models
+  const struct Bundle
+      *bundle;  // the files of a user's robot, which are not in the folder of models
   int obs_dim;
   int old_obs_dim;              // of an earlier version, whose files are refused; 0: never changed
   const char *old_obs;          // what the robot had then: "had a brick before version 0.2"

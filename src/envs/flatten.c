@@ -293,7 +293,7 @@ static int include(Flattening *f, XmlReader *r, int source) {
   size_t size;
   int line = r->line;
   int status = find_included(f, r, source, path);
-  if (!status) status = input_bytes(path, &bytes, &size);
+  if (!status) status = input_bytes_within(path, TEXT_MAX, &bytes, &size);
   if (status) return fail_at(f->flat, source, line);
 
   // line breaks around it, so that each line has one origin
@@ -395,7 +395,7 @@ int flat_read(FlatText *flat, const char *path, const char *bytes, size_t size) 
   char *own = NULL, whole[PATH_MAX];
   if (!bytes) {
     TRY(path_clean(whole, path));
-    TRY(input_bytes(path, &own, &size));
+    TRY(input_bytes_within(path, TEXT_MAX, &own, &size));
     path = whole;
     bytes = own;
   }

@@ -41,7 +41,7 @@ static void name_robot(char name[ROBOT_NAME], const char *path, const Bundle *bu
   if (length > STEM) length = STEM;
   uint64_t hash = bundle_hash(bundle);
   snprintf(name, ROBOT_NAME, "%.*s#%08" PRIx32, length, base, (uint32_t)(hash ^ hash >> 32));
-  for (char *c = name; *c && *c != '#'; c++) {
+  for (char *c = name; c < name + length; c++) {
     if (!isalnum((unsigned char)*c) && !strchr("_.-", *c)) *c = '_';
   }
 }
@@ -119,8 +119,8 @@ static int keep(Entry **e) {
   entry_free(*e);
   *e = old;
   if (same) return BFM_OK;
-  return bfm_fail(BFM_BAD_FILE, "two different robots are called %s: rename the file of one of them",
-                  old->name);
+  return bfm_fail(BFM_BAD_FILE,
+                  "two different robots are called %s: rename the file of one of them", old->name);
 }
 
 // ---------------------------------- a robot with its domain --------------------------------------
@@ -140,8 +140,7 @@ static int complete(Entry *e) {
   const BundleFile *description = bundle_description(e->bundle);
   const char *file = description ? description->name : bundle_model(e->bundle)->name;
   int status = robot_load(&robot, &model, e->bundle, file);
-  return status ? bfm_fail_prefix(status, "the robot %s: ", e->name)
-                : make_domain(e, robot, model);
+  return status ? bfm_fail_prefix(status, "the robot %s: ", e->name) : make_domain(e, robot, model);
 }
 
 int registry_find(const Domain **domain, const char *name) {
@@ -149,9 +148,9 @@ int registry_find(const Domain **domain, const char *name) {
   Entry *e = entry_named(name);
   int status = BFM_OK;
   if (!e) {
-    status = bfm_fail(BFM_BAD_ARGUMENT,
-                      "the robot %s is not known here: give the path of its .xml, .urdf or .yaml",
-                      name);
+    status =
+        bfm_fail(BFM_BAD_ARGUMENT,
+                 "the robot %s is not known here: give the path of its .xml, .urdf or .yaml", name);
   } else if (!e->robot) {
     status = complete(e);
   }
@@ -188,18 +187,17 @@ static int register_robot(Entry **out, Bundle *bundle, Robot *robot, mjModel *mo
   Entry *e = *out = calloc(1, sizeof *e);
   int status = e ? BFM_OK : bfm_fail(BFM_NO_MEMORY, "out of memory for %s", path);
   uint64_t source = bundle_hash(bundle);
+  if (e) e->bundle = bundle;
+  else bundle_free(bundle);
   if (!status) status = make_canonical(bundle, robot, model);
   if (!status) {
-    e->bundle = bundle;
     name_robot(e->name, path, bundle);
     status = keep(out);
-    e = *out;
+    if (!status) status = set_origin(*out, path, source);
+    if (!status && !(*out)->robot) return make_domain(*out, robot, model);
   } else {
-    free(e);
-    bundle_free(bundle);
+    entry_free(e);
   }
-  if (!status) status = set_origin(e, path, source);
-  if (!status && !e->robot) return make_domain(e, robot, model);
   robot_free(robot);
   mj_deleteModel(model);
   return status;
@@ -253,8 +251,9 @@ static int check_carried(Entry *e, const char *name) {
   snprintf(own, sizeof own, "%.*s.", (int)strcspn(name, "#"), name);
   name_robot(e->name, own, e->bundle);
   if (!strcmp(e->name, name)) return BFM_OK;
-  return bfm_fail(BFM_BAD_FILE, "the files of the robot %.64s are not its own: they are those of %s",
-                  name, e->name);
+  return bfm_fail(BFM_BAD_FILE,
+                  "the files of the robot %.64s are not its own: they are those of %s", name,
+                  e->name);
 }
 
 int registry_add(Bundle *bundle, const char *name, const char *origin) {

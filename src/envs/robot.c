@@ -60,6 +60,29 @@ int robot_fail(const Robot *robot, RobotText place, const char *format, ...) {
   return bfm_fail(BFM_BAD_FILE, "%s:%d:%d: %s", robot->file, place.line, place.column, message);
 }
 
+int robot_problem_count(const Robot *robot) { return robot->problems ? robot->problems->count : 0; }
+
+int robot_problems_add(RobotProblems *problems) {
+  for (int i = 0; i < problems->count; i++) {
+    if (!strcmp(problems->of[i], bfm_error())) return BFM_OK;
+  }
+  if (problems->count == ROBOT_PROBLEMS) return BFM_OK;
+  problems->of[problems->count] = strdup(bfm_error());
+  if (!problems->of[problems->count]) return bfm_fail(BFM_NO_MEMORY, "out of memory for a message");
+  problems->count++;
+  return BFM_OK;
+}
+
+void robot_problems_free(RobotProblems *problems) {
+  for (int i = 0; i < problems->count; i++) free(problems->of[i]);
+  problems->count = 0;
+}
+
+int robot_goes_on(const Robot *robot, int status) {
+  if (!status || status == BFM_NO_MEMORY || !robot->problems) return status;
+  return robot_problems_add(robot->problems);
+}
+
 int robot_fail_expression(const Robot *robot, RobotText place) {
   char message[1024];
   snprintf(message, sizeof message, "%s", bfm_error());

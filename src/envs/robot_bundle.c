@@ -27,7 +27,8 @@ static int gather_states(Bundle *bundle, const Robot *robot, const char *path) {
   if (!step) return BFM_OK;
   TRY(states_name(step, name));
   TRY(path_beside(from, path, step->text.text));
-  if (input_bytes(from, &bytes, &size)) return robot_fail(robot, step->text, "%s", bfm_error());
+  if (input_bytes_within(from, BUNDLE_BYTES - bundle->size, &bytes, &size))
+    return robot_fail(robot, step->text, "%s", bfm_error());
   if (!bundle_take(bundle, name, bytes, size)) return BFM_OK;
   return robot_fail(robot, step->text, "%s", bfm_error());
 }
@@ -43,21 +44,22 @@ static int gather_described(Bundle **bundle, const Robot *robot, const char *pat
   if (robot->assets.text) {
     TRY(path_beside(assets, path, robot->assets.text));
     if (!path_is_folder(assets)) {
-      return robot_fail(robot, robot->assets, "there is no folder %s", assets);
+      int status = robot_fail(robot, robot->assets, "there is no folder %s", assets);
+      TRY(robot_goes_on(robot, status));
     }
   }
   TRY(bundle_gather(bundle, model, robot->assets.text ? assets : NULL));
-  return gather_states(*bundle, robot, path);
+  return robot_goes_on(robot, gather_states(*bundle, robot, path));
 }
 
-int robot_gather(Bundle **bundle, const char *path) {
+static int gather(Bundle **bundle, const char *path, RobotProblems *problems) {
   char *yaml;
   size_t size;
   Robot *robot;
   *bundle = NULL;
   if (bundle_name_is_model(path)) return bundle_gather(bundle, path, NULL);
-  TRY(input_bytes(path, &yaml, &size));
-  int status = robot_parse(&robot, path, yaml, size);
+  TRY(input_bytes_within(path, ROBOT_BYTES, &yaml, &size));
+  int status = robot_parse_all(&robot, path, yaml, size, problems);
   if (!status) {
     status = gather_described(bundle, robot, path);
     robot_free(robot);
@@ -71,6 +73,8 @@ int robot_gather(Bundle **bundle, const char *path) {
   return status;
 }
 
+int robot_gather(Bundle **bundle, const char *path) { return gather(bundle, path, NULL); }
+
 // ---------------------------------- from a bundle ------------------------------------------------
 
 static int read_states(Robot *robot, const Bundle *bundle) {
@@ -83,11 +87,14 @@ static int read_states(Robot *robot, const Bundle *bundle) {
   return robot_fail(robot, step->text, "%s is not among the robot's files", name);
 }
 
-static int read_description(Robot **robot, const Bundle *bundle, const char *path) {
+static int read_description(Robot **robot, const Bundle *bundle, const char *path,
+                            RobotProblems *problems) {
   const BundleFile *file = bundle_description(bundle);
   if (!file) return robot_new(robot, path);
-  TRY(robot_parse(robot, path, file->bytes, file->size));
-  return read_states(*robot, bundle);
+  TRY(robot_parse_all(robot, path, file->bytes, file->size, problems));
+  int status = read_states(*robot, bundle);
+  if (status && problems) (*robot)->reset_count = 0;  // gathering has said why
+  return problems ? BFM_OK : status;
 }
 
 int robot_compile(mjModel **model, const Bundle *bundle, const Robot *robot) {
@@ -99,11 +106,13 @@ int robot_compile(mjModel **model, const Bundle *bundle, const Robot *robot) {
   return status;
 }
 
-int robot_load(Robot **robot, mjModel **model, const Bundle *bundle, const char *file) {
+static int load(Robot **robot, mjModel **model, const Bundle *bundle, const char *file,
+                RobotProblems *problems) {
   *robot = NULL;
   *model = NULL;
-  int status = read_description(robot, bundle, file);
+  int status = read_description(robot, bundle, file, problems);
   if (!status) status = robot_compile(model, bundle, *robot);
+  if (!status) status = robot_check_aliases(*robot, *model);
   if (!status) status = robot_complete(*robot, *model);
   if (!status) status = robot_check(*robot, *model);
   if (!status) return BFM_OK;
@@ -112,4 +121,22 @@ int robot_load(Robot **robot, mjModel **model, const Bundle *bundle, const char 
   *robot = NULL;
   *model = NULL;
   return status;
+}
+
+int robot_load(Robot **robot, mjModel **model, const Bundle *bundle, const char *file) {
+  return load(robot, model, bundle, file, NULL);
+}
+
+int robot_examine(const char *path, RobotProblems *problems) {
+  Bundle *bundle;
+  Robot *robot = NULL;
+  mjModel *model = NULL;
+  int status = gather(&bundle, path, problems);
+  if (!status) {
+    status = load(&robot, &model, bundle, path, problems);
+    bundle_free(bundle);
+  }
+  robot_free(robot);
+  if (model) mj_deleteModel(model);
+  return status && status != BFM_NO_MEMORY ? robot_problems_add(problems) : status;
 }

@@ -1,7 +1,8 @@
 // What a robot does that its description leaves out, from the model alone. Its physics usually do not
 // depend on where it is and where it faces, so by default it does not observe that: a root that moves
 // freely is observed by its height, the world's upward direction and its velocities in its own axes.
-// A root joint counts as free if nothing holds it: no limit, no spring, no position servo.
+// A root joint counts as free if nothing holds it: no limit, no spring, no position servo, no tendon
+// or constraint between the robot and the world.
 
 #include <math.h>
 #include <stdarg.h>
@@ -19,7 +20,7 @@
 #define NOISE 0.01  // bound of the noise around a keyframe, in rad or m
 #define SAMPLES 32  // states that are tried to learn something about the model
 #define ENOUGH 0.1  // fraction of random states without contacts that makes redrawing cheap
-#define NAME_SIZE 160
+#define NAME_SIZE ROBOT_ELEMENT
 
 typedef struct {
   Robot *robot;
@@ -73,11 +74,73 @@ static int horizontal_slides(const Default *d, int body) {
   return count;
 }
 
+// what a tendon wraps around: the body of its object number w; -1: none
+static int wrapped_body(const mjModel *m, int w) {
+  switch (m->wrap_type[w]) {
+    case mjWRAP_SITE: return m->site_bodyid[m->wrap_objid[w]];
+    case mjWRAP_SPHERE:
+    case mjWRAP_CYLINDER: return m->geom_bodyid[m->wrap_objid[w]];
+    default: return -1;
+  }
+}
+
+// the body of the site that says on which side of a geom a tendon runs; -1: none
+static int side_body(const mjModel *m, int w) {
+  int type = m->wrap_type[w], site = (int)m->wrap_prm[w];
+  return (type == mjWRAP_SPHERE || type == mjWRAP_CYLINDER) && site >= 0 ? m->site_bodyid[site]
+                                                                         : -1;
+}
+
+// whether bodies that belong together tie a tree to the world
+typedef struct {
+  int tree, in_tree, fixed;
+} Tie;
+
+static void tie_body(Tie *tie, const mjModel *m, int body) {
+  if (body < 0) return;
+  tie->in_tree |= m->body_treeid[body] == tie->tree;
+  tie->fixed |= m->body_weldid[body] == 0;
+}
+
+static int is_tied_by_tendon(const mjModel *m, int tree, int tendon) {
+  Tie tie = {.tree = tree};
+  int first = m->tendon_adr[tendon];
+  for (int w = first; w < first + m->tendon_num[tendon]; w++) {
+    tie_body(&tie, m, wrapped_body(m, w));
+    tie_body(&tie, m, side_body(m, w));
+  }
+  return tie.in_tree && tie.fixed;
+}
+
+static int is_tied_by_equality(const mjModel *m, int tree, int equality) {
+  Tie tie = {.tree = tree};
+  const int objects[2] = {m->eq_obj1id[equality], m->eq_obj2id[equality]};
+  if (m->eq_type[equality] != mjEQ_CONNECT && m->eq_type[equality] != mjEQ_WELD) return 0;
+  for (int i = 0; i < 2; i++) {
+    int is_site = m->eq_objtype[equality] == mjOBJ_SITE;
+    tie_body(&tie, m, is_site ? m->site_bodyid[objects[i]] : objects[i]);
+  }
+  return tie.in_tree && tie.fixed;
+}
+
+// whether a tendon or a constraint ties something of the body's tree to a place in the world
+static int is_tied(const mjModel *m, int body) {
+  int tree = m->body_treeid[body];
+  for (int t = 0; t < m->ntendon; t++) {
+    if (is_tied_by_tendon(m, tree, t)) return 1;
+  }
+  for (int e = 0; e < m->neq; e++) {
+    if (is_tied_by_equality(m, tree, e)) return 1;
+  }
+  return 0;
+}
+
 // a root that goes wherever it wants, at least along a line
 static int is_mobile(const Default *d, int body) {
   const mjModel *m = d->model;
   int first = m->body_jntadr[body];
-  return m->jnt_type[first] == mjJNT_FREE || horizontal_slides(d, body) > 0;
+  int moves = m->jnt_type[first] == mjJNT_FREE || horizontal_slides(d, body) > 0;
+  return moves && !is_tied(m, body);
 }
 
 // a root joint of which only what is observed in the root's own axes matters
@@ -138,36 +201,36 @@ static int is_alias(const Robot *robot, const char *name) {
   return 0;
 }
 
-static int names_body(const Default *d, const char *name, int body) {
+static int names_body(const Robot *robot, const mjModel *model, const char *name, int body) {
   char position[NAME_SIZE + 8];
   Quantity q;
   size_t pos, mat;
   int at;
   snprintf(position, sizeof position, "%s.pos", name);
-  return !is_alias(d->robot, name) && !quantity_find(&q, d->model, position) &&
-         quantity_frame(&q, d->model, &pos, &mat, &at) && pos == offsetof(mjData, xpos) &&
-         at == body;
+  return !is_alias(robot, name) && !quantity_find(&q, model, position) &&
+         quantity_frame(&q, model, &pos, &mat, &at) && pos == offsetof(mjData, xpos) && at == body;
 }
 
-static int names_sensor(const Default *d, const char *name, int sensor) {
+static int names_sensor(const Robot *robot, const mjModel *model, const char *name, int sensor) {
   Quantity q;
   size_t array;
   int at;
-  return !is_alias(d->robot, name) && !quantity_find(&q, d->model, name) &&
-         quantity_place(&q, d->model, &array, &at) && array == offsetof(mjData, sensordata) &&
-         at == d->model->sensor_adr[sensor];
+  return !is_alias(robot, name) && !quantity_find(&q, model, name) &&
+         quantity_place(&q, model, &array, &at) && array == offsetof(mjData, sensordata) &&
+         at == model->sensor_adr[sensor];
 }
 
-// The shortest name that means this body or sensor: its own, one with a prefix, or a number.
-static void find_name(const Default *d, mjtObj type, int id, char name[NAME_SIZE]) {
-  int (*names)(const Default *, const char *, int) = type == mjOBJ_BODY ? names_body : names_sensor;
+void robot_element_name(const Robot *robot, const mjModel *model, mjtObj type, int id,
+                        char name[NAME_SIZE]) {
+  int (*names)(const Robot *, const mjModel *, const char *, int) =
+      type == mjOBJ_BODY ? names_body : names_sensor;
   const char *prefix = type == mjOBJ_BODY ? "body" : "sensor";
-  const char *has = mj_id2name(d->model, type, id);
+  const char *has = mj_id2name(model, type, id);
   char typed[NAME_SIZE - 16];
   quantity_typed_name(typed, sizeof typed, has ? has : "");
   for (int prefixed = 0; prefixed < 2 && *typed; prefixed++) {
     snprintf(name, NAME_SIZE, "%s%s%s", prefixed ? prefix : "", prefixed ? ":" : "", typed);
-    if (names(d, name, id)) return;
+    if (names(robot, model, name, id)) return;
   }
   snprintf(name, NAME_SIZE, "%s:%d", prefix, id);
 }
@@ -303,7 +366,7 @@ static int add_root(Default *d) {
   static const char *const height[] = {"z"}, *const up[] = {"zx", "zy", "zz"};
   static const char *const velocity[] = {"lvx", "lvy", "lvz", "lwx", "lwy", "lwz"};
   if (!d->main) return BFM_OK;
-  find_name(d, mjOBJ_BODY, d->main, d->main_name);
+  robot_element_name(d->robot, d->model, mjOBJ_BODY, d->main, d->main_name);
   TRY(begin(d, "height"));
   TRY(add_varying(d, d->main_name, height, 1));
   TRY(begin(d, "up"));
@@ -320,7 +383,7 @@ static int add_objects(Default *d) {
   for (int b = 1; b < m->nbody; b++) {
     if (b == d->main || !is_root(m, b) || !is_mobile(d, b)) continue;
     char name[NAME_SIZE];
-    find_name(d, mjOBJ_BODY, b, name);
+    robot_element_name(d->robot, d->model, mjOBJ_BODY, b, name);
     TRY(add(d, "%s in %s", name, d->main_name));
     TRY(add(d, "%s.xaxis in %s", name, d->main_name));
     TRY(add(d, "%s.zaxis in %s", name, d->main_name));
@@ -337,10 +400,31 @@ static int is_left_out(int type) {
   return type == mjSENS_CLOCK || type == mjSENS_USER || type == mjSENS_PLUGIN;
 }
 
-static int is_root_joint(const mjModel *m, int joint) { return is_root(m, m->jnt_bodyid[joint]); }
+// whether an object of a sensor stays where it is in the world; without an object, the world itself
+static int is_fixed(const mjModel *m, int type, int id) {
+  if (id < 0) return 1;
+  switch (type) {
+    case mjOBJ_BODY:
+    case mjOBJ_XBODY: return m->body_weldid[id] == 0;
+    case mjOBJ_GEOM: return m->body_weldid[m->geom_bodyid[id]] == 0;
+    case mjOBJ_SITE: return m->body_weldid[m->site_bodyid[id]] == 0;
+    case mjOBJ_CAMERA: return m->body_weldid[m->cam_bodyid[id]] == 0;
+    default: return 1;
+  }
+}
+
+static int is_joint_global(const mjModel *m, int joint) { return is_root(m, m->jnt_bodyid[joint]); }
+
+static int is_actuator_global(const mjModel *m, int actuator) {
+  int type = m->actuator_trntype[actuator];
+  return (type == mjTRN_JOINT || type == mjTRN_JOINTINPARENT) &&
+         is_joint_global(m, m->actuator_trnid[2 * actuator]);
+}
 
 int robot_sensor_is_global(const mjModel *m, int sensor) {
-  int reference = m->sensor_refid[sensor], object = m->sensor_objid[sensor];
+  int object = m->sensor_objid[sensor];
+  int object_fixed = is_fixed(m, m->sensor_objtype[sensor], object);
+  int reference_fixed = is_fixed(m, m->sensor_reftype[sensor], m->sensor_refid[sensor]);
   switch (m->sensor_type[sensor]) {
     case mjSENS_FRAMEPOS:
     case mjSENS_FRAMEQUAT:
@@ -348,16 +432,20 @@ int robot_sensor_is_global(const mjModel *m, int sensor) {
     case mjSENS_FRAMEYAXIS:
     case mjSENS_FRAMEZAXIS:
     case mjSENS_FRAMELINVEL:
-    case mjSENS_FRAMEANGVEL: return reference < 0;
+    case mjSENS_FRAMEANGVEL:
+    case mjSENS_GEOMDIST: return object_fixed != reference_fixed;
     case mjSENS_JOINTPOS:
     case mjSENS_JOINTVEL:
-    case mjSENS_BALLQUAT: return is_root_joint(m, object);
+    case mjSENS_BALLQUAT: return is_joint_global(m, object);
+    case mjSENS_ACTUATORPOS:
+    case mjSENS_ACTUATORVEL: return is_actuator_global(m, object);
     case mjSENS_FRAMELINACC:
     case mjSENS_FRAMEANGACC:
     case mjSENS_SUBTREECOM:
     case mjSENS_SUBTREELINVEL:
     case mjSENS_SUBTREEANGMOM:
     case mjSENS_MAGNETOMETER:
+    case mjSENS_GEOMNORMAL:
     case mjSENS_GEOMFROMTO:
     case mjSENS_RANGEFINDER:
     case mjSENS_CAMPROJECTION:
@@ -380,7 +468,7 @@ static int add_sensors(Default *d) {
   char name[NAME_SIZE], global[256] = "", left_out[256] = "";
   TRY(begin(d, "sensors"));
   for (int s = 0; s < m->nsensor; s++) {
-    find_name(d, mjOBJ_SENSOR, s, name);
+    robot_element_name(d->robot, d->model, mjOBJ_SENSOR, s, name);
     if (is_left_out(m->sensor_type[s])) {
       append_name(left_out, name);
       continue;
@@ -573,20 +661,35 @@ static int choose_camera(Default *d) {
 }
 
 static int count_numbers(Default *d) {
+  Robot *robot = d->robot;
   Observer *observer;
-  TRY(observer_new(&observer, d->robot, d->model));
+  int problems = robot_problem_count(robot);
+  TRY(observer_new(&observer, robot, d->model));
   int size = observer_size(observer);
   observer_free(observer);
-  if (!d->robot->size) d->robot->size = size;
-  if (size) return BFM_OK;
-  return bfm_fail(BFM_BAD_FILE, "%s: nothing is observed", d->robot->file);
+  if (robot_problem_count(robot) > problems) return BFM_OK;
+  if (!robot->size) robot->size = size;
+  return robot_goes_on(robot, robot_check_size(robot, size));
+}
+
+static int choose_substeps(Default *d) {
+  double fitting = rint(STEP / d->model->opt.timestep);
+  if (d->robot->substeps) return BFM_OK;
+  if (fitting > ROBOT_SUBSTEPS) {
+    return bfm_fail(
+        BFM_BAD_FILE,
+        "%s: with a timestep of %g s, a control step of %g s has %.0f physics steps, but at "
+        "most %d are supported: write substeps into a robot file, or take a longer timestep",
+        d->robot->file, d->model->opt.timestep, STEP, fitting, ROBOT_SUBSTEPS);
+  }
+  d->robot->substeps = fitting > 0 ? (int)fitting : 1;
+  return BFM_OK;
 }
 
 static int complete(Default *d) {
   Robot *robot = d->robot;
   const mjModel *m = d->model;
-  int fitting = (int)lrint(STEP / m->opt.timestep);
-  if (!robot->substeps) robot->substeps = fitting > 0 ? fitting : 1;
+  TRY(choose_substeps(d));
   if (!robot->episode) robot->episode = 1000;
   if (robot->actions == ACTIONS_UNSET) robot->actions = ACTIONS_RANGE;
   mj_kinematics(m, d->data);

@@ -1,6 +1,5 @@
-// Reads a robot's description, a text in YAML. libyaml divides it into events; they become a tree of
-// texts, lists and mappings, which the tables of keys below turn into a Robot. Every scalar is a text:
-// "on", "1e3" and "0x10" mean what they say. Anchors, tags and repeated keys are refused.
+// Reads a robot's description: the tables of keys below turn the tree of its YAML into a Robot. Each row
+// says of which kind a value is and which function reads it.
 
 #include <ctype.h>
 #include <math.h>
@@ -8,189 +7,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <yaml.h>
-
 #include "core/number.h"
 #include "core/suggest.h"
 #include "envs/reward_functions.h"
 #include "envs/robot.h"
+#include "envs/robot_tree.h"
 #include "envs/tasklist.h"
 
 #define COUNT(table) ((int)(sizeof(table) / sizeof *(table)))
 #define NAME_LENGTH 63
-
-typedef enum { TEXT = 1, LIST = 2, MAPPING = 4 } NodeKind;
-
-typedef struct Node Node;
-struct Node {
-  NodeKind kind;
-  RobotText text;  // of lists and mappings only the place
-  RobotText key;   // in a mapping
-  Node *children, *next;
-  int count;
-};
-
-// ---------------------------------- the tree -----------------------------------------------------
-
-typedef struct {
-  Robot *robot;
-  yaml_parser_t parser;
-} Reader;
-
-static RobotText place_of(yaml_mark_t mark) {
-  return (RobotText){NULL, (int)mark.line + 1, (int)mark.column + 1};
-}
-
-static int next_event(Reader *r, yaml_event_t *event) {
-  if (yaml_parser_parse(&r->parser, event)) return BFM_OK;
-  const yaml_parser_t *p = &r->parser;
-  if (p->error == YAML_MEMORY_ERROR) {
-    return bfm_fail(BFM_NO_MEMORY, "out of memory for %s", r->robot->file);
-  }
-  const char *context = p->context ? p->context : "", *problem = p->problem ? p->problem : "";
-  if (p->error == YAML_READER_ERROR) {
-    return bfm_fail(BFM_BAD_FILE, "%s: this is not YAML: %s at byte %zu", r->robot->file, problem,
-                    p->problem_offset);
-  }
-  return robot_fail(r->robot, place_of(p->problem_mark), "this is not YAML: %s%s%s", problem,
-                    *context ? " " : "", context);
-}
-
-static const char *const kind_names[] =
-    {[TEXT] = "a text", [LIST] = "a list", [MAPPING] = "a mapping"};
-
-static int refuse_anchor(const Reader *r, RobotText place, const yaml_char_t *anchor,
-                         const yaml_char_t *tag) {
-  if (anchor) {
-    return robot_fail(r->robot, place, "anchors such as &%s are not allowed: repeat the value",
-                      (const char *)anchor);
-  }
-  if (tag) {
-    return robot_fail(r->robot, place, "tags such as %s are not allowed: every value is a text",
-                      (const char *)tag);
-  }
-  return BFM_OK;
-}
-
-static int read_scalar(Reader *r, const yaml_event_t *event, Node *node) {
-  const char *value = (const char *)event->data.scalar.value;
-  size_t length = event->data.scalar.length;
-  TRY(refuse_anchor(r, node->text, event->data.scalar.anchor, event->data.scalar.tag));
-  if (length > REWARD_MAX_LENGTH) {
-    return robot_fail(r->robot, node->text, "a text has %zu characters, but at most %d are allowed",
-                      length, REWARD_MAX_LENGTH);
-  }
-  for (size_t i = 0; i < length; i++) {
-    if (!iscntrl((unsigned char)value[i]) || value[i] == '\n' || value[i] == '\t') continue;
-    return robot_fail(r->robot, node->text, "a text has the control character 0x%02x",
-                      (unsigned char)value[i]);
-  }
-  // a quotation mark comes before the text
-  int style = event->data.scalar.style;
-  if (style == YAML_SINGLE_QUOTED_SCALAR_STYLE || style == YAML_DOUBLE_QUOTED_SCALAR_STYLE) {
-    node->text.column++;
-  }
-  node->kind = TEXT;
-  node->text.text = robot_text(r->robot, value, length);
-  return node->text.text ? BFM_OK : BFM_NO_MEMORY;
-}
-
-static int read_node(Reader *r, const yaml_event_t *event, int depth, Node *node);
-
-static int read_key(Reader *r, const yaml_event_t *event, const Node *mapping, RobotText *key) {
-  Node node = {.text = place_of(event->start_mark)};
-  if (event->type != YAML_SCALAR_EVENT) {
-    return robot_fail(r->robot, node.text, "a key must be a text");
-  }
-  TRY(read_scalar(r, event, &node));
-  for (const Node *child = mapping->children; child; child = child->next) {
-    if (strcmp(child->key.text, node.text.text)) continue;
-    return robot_fail(r->robot, node.text, "the key '%s' is here twice, first in line %d",
-                      node.text.text, child->key.line);
-  }
-  *key = node.text;
-  return BFM_OK;
-}
-
-// reads what follows the event, of which it takes the ownership
-static int read_child(Reader *r, yaml_event_t *event, int depth, Node *node, Node ***last) {
-  Node *child = robot_take(r->robot, sizeof *child);
-  int status = child ? BFM_OK : BFM_NO_MEMORY;
-  if (!status && node->kind == MAPPING) {
-    status = read_key(r, event, node, &child->key);
-    yaml_event_delete(event);
-    if (!status) status = next_event(r, event);
-    if (status) return status;
-  }
-  if (!status) status = read_node(r, event, depth, child);
-  yaml_event_delete(event);
-  if (status) return status;
-  **last = child;
-  *last = &child->next;
-  if (++node->count <= ROBOT_ITEMS) return BFM_OK;
-  return robot_fail(r->robot, child->text, "%s has more than %d entries", kind_names[node->kind],
-                    ROBOT_ITEMS);
-}
-
-static int read_children(Reader *r, int depth, Node *node) {
-  yaml_event_type_t end = node->kind == LIST ? YAML_SEQUENCE_END_EVENT : YAML_MAPPING_END_EVENT;
-  Node **last = &node->children;
-  if (depth == ROBOT_DEPTH) return robot_fail(r->robot, node->text, "this is nested too deeply");
-  for (;;) {
-    yaml_event_t event;
-    TRY(next_event(r, &event));
-    if (event.type == end) {
-      yaml_event_delete(&event);
-      return BFM_OK;
-    }
-    TRY(read_child(r, &event, depth + 1, node, &last));
-  }
-}
-
-static int read_node(Reader *r, const yaml_event_t *event, int depth, Node *node) {
-  node->text = place_of(event->start_mark);
-  switch (event->type) {
-    case YAML_SCALAR_EVENT: return read_scalar(r, event, node);
-    case YAML_SEQUENCE_START_EVENT:
-      node->kind = LIST;
-      TRY(refuse_anchor(r, node->text, event->data.sequence_start.anchor,
-                        event->data.sequence_start.tag));
-      return read_children(r, depth, node);
-    case YAML_MAPPING_START_EVENT:
-      node->kind = MAPPING;
-      TRY(refuse_anchor(r, node->text, event->data.mapping_start.anchor,
-                        event->data.mapping_start.tag));
-      return read_children(r, depth, node);
-    case YAML_ALIAS_EVENT:
-      return robot_fail(r->robot, node->text, "references such as *%s are not allowed",
-                        (const char *)event->data.alias.anchor);
-    default: return robot_fail(r->robot, node->text, "a value is missing");
-  }
-}
-
-// the events of a whole file: a stream with one document with one node
-static int read_file(Reader *r, Node *root) {
-  static const yaml_event_type_t before[] = {YAML_STREAM_START_EVENT, YAML_DOCUMENT_START_EVENT};
-  for (int i = 0; i < 2; i++) {
-    yaml_event_t event;
-    TRY(next_event(r, &event));
-    yaml_event_type_t type = event.type;
-    yaml_event_delete(&event);
-    if (type != before[i]) return bfm_fail(BFM_BAD_FILE, "%s is empty", r->robot->file);
-  }
-  yaml_event_t event;
-  TRY(next_event(r, &event));
-  int status = read_node(r, &event, 0, root);
-  yaml_event_delete(&event);
-  for (int i = 0; i < 2 && !status; i++) {
-    TRY(next_event(r, &event));
-    if (i && event.type != YAML_STREAM_END_EVENT) {
-      status = robot_fail(r->robot, place_of(event.start_mark), "a second document begins here");
-    }
-    yaml_event_delete(&event);
-  }
-  return status;
-}
 
 // ---------------------------------- values -------------------------------------------------------
 
@@ -210,26 +35,28 @@ static int check_kind(const Robot *robot, const Node *node, const char *what, in
   for (int kind = TEXT; kind <= MAPPING; kind *= 2) {
     size_t used = strlen(wanted);
     if (kinds & kind) {
-      snprintf(wanted + used, sizeof wanted - used, "%s%s", used ? " or " : "", kind_names[kind]);
+      snprintf(wanted + used, sizeof wanted - used, "%s%s", used ? " or " : "",
+               robot_node_kind(kind));
     }
   }
   return robot_fail(robot, node->text, "%s must be %s, not %s", what, wanted,
-                    kind_names[node->kind]);
+                    robot_node_kind(node->kind));
+}
+
+static int read_entry(Robot *robot, const Node *child, const Key *key, void *out) {
+  Suggestion nearest = {.word = child->key.text};
+  for (; key->name && strcmp(key->name, child->key.text); key++) suggest_try(&nearest, key->name);
+  if (!key->name) {
+    return robot_fail(robot, child->key, "unknown key '%s'%s", child->key.text,
+                      suggest_say(&nearest, ""));
+  }
+  TRY(check_kind(robot, child, key->name, key->kinds));
+  return key->read(robot, child, (char *)out + key->place);
 }
 
 static int read_mapping(Robot *robot, const Node *node, const Key *keys, void *out) {
   for (const Node *child = node->children; child; child = child->next) {
-    Suggestion nearest = {.word = child->key.text};
-    const Key *key = keys;
-    for (; key->name && strcmp(key->name, child->key.text); key++) {
-      suggest_try(&nearest, key->name);
-    }
-    if (!key->name) {
-      return robot_fail(robot, child->key, "unknown key '%s'%s", child->key.text,
-                        suggest_say(&nearest, ""));
-    }
-    TRY(check_kind(robot, child, key->name, key->kinds));
-    TRY(key->read(robot, child, (char *)out + key->place));
+    TRY(robot_goes_on(robot, read_entry(robot, child, keys, out)));
   }
   return BFM_OK;
 }
@@ -240,17 +67,21 @@ static int read_text(Robot *robot, const Node *node, void *out) {
   return BFM_OK;
 }
 
+static int read_item(Robot *robot, const Node *node, RobotList *list) {
+  TRY(check_kind(robot, node, "an entry of this list", TEXT));
+  TRY(read_text(robot, node, &list->of[list->count]));
+  list->count++;
+  return BFM_OK;
+}
+
 static int read_list(Robot *robot, const Node *node, void *out) {
   RobotList *list = out;
-  int single = node->kind == TEXT;
-  list->count = single ? 1 : node->count;
-  list->of = robot_take(robot, (size_t)(list->count + 1) * sizeof *list->of);
+  list->of = robot_take(robot, (size_t)(node->count + 2) * sizeof *list->of);
   if (!list->of) return BFM_NO_MEMORY;
-  if (single) return read_text(robot, node, list->of);
-  RobotText *text = list->of;
+  list->count = 0;
+  if (node->kind == TEXT) return read_item(robot, node, list);
   for (const Node *child = node->children; child; child = child->next) {
-    TRY(check_kind(robot, child, "an entry of this list", TEXT));
-    TRY(read_text(robot, child, text++));
+    TRY(robot_goes_on(robot, read_item(robot, child, list)));
   }
   return BFM_OK;
 }
@@ -276,7 +107,7 @@ static int read_whole(const Robot *robot, RobotText text, int most, int *value) 
 }
 
 static int read_substeps(Robot *robot, const Node *node, void *out) {
-  return read_whole(robot, node->text, 10000, out);
+  return read_whole(robot, node->text, ROBOT_SUBSTEPS, out);
 }
 
 static int read_episode(Robot *robot, const Node *node, void *out) {
@@ -284,6 +115,7 @@ static int read_episode(Robot *robot, const Node *node, void *out) {
 }
 
 static int read_size(Robot *robot, const Node *node, void *out) {
+  robot->size_place = node->text;
   return read_whole(robot, node->text, OBS_MAX, out);
 }
 
@@ -345,12 +177,13 @@ static int check_parentheses(const Robot *robot, const RobotList *list) {
 // ---------------------------------- observed -----------------------------------------------------
 
 static int add_part(Robot *robot, RobotText name, const Node *node) {
-  RobotPart *part = robot->observed + robot->observed_count++;
+  RobotPart *part = robot->observed + robot->observed_count;
+  *part = (RobotPart){.name = name};
   TRY(check_name(robot, name, "a part of the observation", "_-/"));
   TRY(check_kind(robot, node, "a part of the observation", TEXT | LIST));
   TRY(read_list(robot, node, &part->items));
   TRY(check_parentheses(robot, &part->items));
-  part->name = name;
+  robot->observed_count++;
   return BFM_OK;
 }
 
@@ -365,18 +198,32 @@ static int read_observed(Robot *robot, const Node *node, void *out) {
     return add_part(robot, name, node);
   }
   for (const Node *child = node->children; child; child = child->next) {
-    TRY(add_part(robot, child->key, child));
+    TRY(robot_goes_on(robot, add_part(robot, child->key, child)));
   }
   return BFM_OK;
 }
 
 // ---------------------------------- resets -------------------------------------------------------
 
+// {hip: -0.2, knee: 0.5}
+static int read_positions(Robot *robot, const Node *node, RobotReset *reset) {
+  if (!node->count) return robot_fail(robot, node->text, "no joint is given a position");
+  reset->joints = robot_take(robot, (size_t)node->count * sizeof *reset->joints);
+  if (!reset->joints) return BFM_NO_MEMORY;
+  for (const Node *child = node->children; child; child = child->next) {
+    RobotJoint *joint = reset->joints + reset->joint_count++;
+    TRY(check_kind(robot, child, "the position of a joint", TEXT));
+    TRY(read_number(robot, child->text, &joint->position));
+    joint->name = child->key;
+  }
+  return BFM_OK;
+}
+
 static int read_joints(Robot *robot, const Node *node, void *out) {
   static const char *const words[] = {"random", "limited", NULL};
   RobotReset *reset = out;
-  TRY(read_word(robot, node->text, words, &reset->limited));
-  return BFM_OK;
+  if (node->kind == MAPPING) return read_positions(robot, node, reset);
+  return read_word(robot, node->text, words, &reset->limited);
 }
 
 static int read_keyframe(Robot *robot, const Node *node, void *out) {
@@ -415,6 +262,7 @@ static int read_one_noise(Robot *robot, const Node *node, void *out) {
 
 static int read_noise(Robot *robot, const Node *node, void *out) {
   static const Key keys[] = {{"qpos", TEXT, read_one_noise, offsetof(RobotReset, qpos)},
+                             {"joints", TEXT, read_one_noise, offsetof(RobotReset, joint_noise)},
                              {"qvel", TEXT, read_one_noise, offsetof(RobotReset, qvel)},
                              {.name = NULL}};
   return read_mapping(robot, node, keys, out);
@@ -436,9 +284,10 @@ static int read_raise(Robot *robot, const Node *node, void *out) {
                              {"by", TEXT, read_height, offsetof(RobotReset, by)},
                              {.name = NULL}};
   RobotReset *reset = out;
+  int problems = robot_problem_count(robot);
   if (node->kind == TEXT) TRY(read_number(robot, node->text, &reset->by));
   else TRY(read_mapping(robot, node, keys, reset));
-  if (reset->by > 0) return BFM_OK;
+  if (reset->by > 0 || robot_problem_count(robot) > problems) return BFM_OK;
   return robot_fail(robot, node->text, "a robot is raised in steps, which must be above 0");
 }
 
@@ -454,7 +303,7 @@ static int read_settle(Robot *robot, const Node *node, void *out) {
 // in the order of ResetKind
 static const Key reset_keys[] = {
     {"keyframe", TEXT, read_keyframe, 0},
-    {"joints", TEXT, read_joints, 0},
+    {"joints", TEXT | MAPPING, read_joints, 0},
     {"noise", MAPPING, read_noise, 0},
     {"orientation", TEXT, read_orientation, 0},
     {"raise", TEXT | MAPPING, read_raise, 0},
@@ -477,27 +326,35 @@ static int read_reset(Robot *robot, const Node *node, RobotReset *reset) {
                       "\"joints: random\"");
   }
   const Node *child = node->children;
-  TRY(read_mapping(robot, node, reset_keys, reset));
+  TRY(read_entry(robot, child, reset_keys, reset));
   while (strcmp(reset_keys[reset->kind].name, child->key.text)) reset->kind++;
   if (child->kind == TEXT) reset->text = child->text;
   return BFM_OK;
 }
 
+static int add_reset(Robot *robot, const Node *node) {
+  RobotReset *reset = robot->resets + robot->reset_count;
+  TRY(read_reset(robot, node, reset));
+  for (int i = 0; i < robot->reset_count; i++) {
+    if (robot->resets[i].kind != reset->kind) continue;
+    if (reset->kind == RESET_REDRAW) {
+      return robot_fail(robot, node->text, "a reset has at most one redraw");
+    }
+    if (reset->kind == RESET_STATES) {
+      return robot_fail(robot, node->text, "a reset has at most one file of states");
+    }
+  }
+  robot->reset_count++;
+  return BFM_OK;
+}
+
 static int read_resets(Robot *robot, const Node *node, void *out) {
-  int redraws = 0, files = 0;
   (void)out;
   robot->has_resets = 1;
   robot->resets = robot_take(robot, (size_t)(node->count + 1) * sizeof *robot->resets);
   if (!robot->resets) return BFM_NO_MEMORY;
   for (const Node *child = node->children; child; child = child->next) {
-    RobotReset *reset = robot->resets + robot->reset_count++;
-    TRY(read_reset(robot, child, reset));
-    if (reset->kind == RESET_REDRAW && redraws++) {
-      return robot_fail(robot, child->text, "a reset has at most one redraw");
-    }
-    if (reset->kind == RESET_STATES && files++) {
-      return robot_fail(robot, child->text, "a reset has at most one file of states");
-    }
+    TRY(robot_goes_on(robot, add_reset(robot, child)));
   }
   return BFM_OK;
 }
@@ -518,6 +375,9 @@ typedef struct {
   RobotText is, help;
 } AliasTexts;
 
+// what an alias with a mistake stands for, where reading goes on
+static const char wrong_alias[] = "0";
+
 static int read_alias(Robot *robot, const Node *node) {
   static const Key keys[] = {{"is", TEXT, read_text, offsetof(AliasTexts, is)},
                              {"help", TEXT, read_text, offsetof(AliasTexts, help)},
@@ -528,14 +388,18 @@ static int read_alias(Robot *robot, const Node *node) {
     return robot_fail(robot, node->key, "'%s' is a word of the reward language already",
                       node->key.text);
   }
+  robot->alias_places[robot->alias_count] = node->text;
+  robot->aliases[robot->alias_count++] = (Alias){node->key.text, wrong_alias, ""};
   TRY(check_kind(robot, node, "an alias", TEXT | MAPPING));
+  int problems = robot_problem_count(robot);
   if (node->kind == MAPPING) TRY(read_mapping(robot, node, keys, &texts));
+  if (robot_problem_count(robot) > problems) return BFM_OK;
   if (!texts.is.text || !*texts.is.text) {
     return robot_fail(robot, node->text, "the alias '%s' lacks its expression: \"is: …\"",
                       node->key.text);
   }
-  robot->alias_places[robot->alias_count] = texts.is;
-  robot->aliases[robot->alias_count++] =
+  robot->alias_places[robot->alias_count - 1] = texts.is;
+  robot->aliases[robot->alias_count - 1] =
       (Alias){node->key.text, texts.is.text, texts.help.text ? texts.help.text : ""};
   return BFM_OK;
 }
@@ -551,9 +415,10 @@ static int alias_at(const Robot *robot, const char *text, size_t length) {
   return -1;
 }
 
-// whether alias number `index` needs itself; states: 1 while it is looked at, 2 afterwards
-static int is_cyclic(const Robot *robot, int index, char *states) {
-  if (states[index]) return states[index] == 1;
+// an alias that needs itself, among `index` and those that it needs, or -1; states: 1 while an alias is
+// looked at, 2 afterwards
+static int find_cycle(const Robot *robot, int index, char *states) {
+  if (states[index]) return states[index] == 1 ? index : -1;
   states[index] = 1;
   for (const char *c = robot->aliases[index].expression; *c;) {
     size_t length = 0, whole;
@@ -565,11 +430,12 @@ static int is_cyclic(const Robot *robot, int index, char *states) {
       whole++;
     }
     int other = length && c[length] != ':' ? alias_at(robot, c, length) : -1;
-    if (other >= 0 && is_cyclic(robot, other, states)) return 1;
+    int cyclic = other >= 0 ? find_cycle(robot, other, states) : -1;
+    if (cyclic >= 0) return cyclic;
     c += whole ? whole : 1;
   }
   states[index] = 2;
-  return 0;
+  return -1;
 }
 
 static int read_aliases(Robot *robot, const Node *node, void *out) {
@@ -580,12 +446,16 @@ static int read_aliases(Robot *robot, const Node *node, void *out) {
   char *states = robot_take(robot, rows);
   if (!robot->aliases || !robot->alias_places || !states) return BFM_NO_MEMORY;
   for (const Node *child = node->children; child; child = child->next) {
-    TRY(read_alias(robot, child));
+    TRY(robot_goes_on(robot, read_alias(robot, child)));
   }
   for (int i = 0; i < robot->alias_count; i++) {
-    if (!is_cyclic(robot, i, states)) continue;
-    return robot_fail(robot, robot->alias_places[i], "the alias '%s' refers to itself",
-                      robot->aliases[i].name);
+    int cyclic = find_cycle(robot, i, states);
+    if (cyclic < 0) continue;
+    int status = robot_fail(robot, robot->alias_places[cyclic], "the alias '%s' refers to itself",
+                            robot->aliases[cyclic].name);
+    TRY(robot_goes_on(robot, status));
+    robot->aliases[cyclic].expression = wrong_alias;
+    memset(states, 0, rows);
   }
   return BFM_OK;
 }
@@ -616,9 +486,11 @@ static int read_task(Robot *robot, const Node *node) {
     return robot_fail(robot, node->key, "'%s' is the name of a group of tasks", node->key.text);
   }
   TRY(check_kind(robot, node, "a task", TEXT | MAPPING));
+  int problems = robot_problem_count(robot);
   if (node->kind == TEXT) TRY(read_text(robot, node, &texts.reward));
   else TRY(read_mapping(robot, node, keys, &texts));
   if (!texts.reward.text == !texts.step.text) {
+    if (robot_problem_count(robot) > problems) return BFM_OK;
     return robot_fail(robot, node->text, "the task '%s' needs either \"reward: …\" or \"step: …\"",
                       node->key.text);
   }
@@ -640,7 +512,7 @@ static int read_tasks(Robot *robot, const Node *node, void *out) {
   robot->task_places = robot_take(robot, rows * sizeof *robot->task_places);
   if (!robot->tasks || !robot->task_places) return BFM_NO_MEMORY;
   for (const Node *child = node->children; child; child = child->next) {
-    TRY(read_task(robot, child));
+    TRY(robot_goes_on(robot, read_task(robot, child)));
   }
   return BFM_OK;
 }
@@ -650,7 +522,7 @@ static int read_tasks(Robot *robot, const Node *node, void *out) {
 // divides "geom floor" into type and name
 static int read_element(Robot *robot, RobotText text, RobotEdit *edit) {
   const char *space = strchr(text.text, ' ');
-  edit->type = edit->name = text;
+  *edit = (RobotEdit){.type = text, .name = text};
   if (space && space[1]) {
     edit->type.text = robot_text(robot, text.text, (size_t)(space - text.text));
     edit->name.text = space + 1;
@@ -678,30 +550,56 @@ static int read_remove(Robot *robot, const Node *node, void *out) {
   TRY(read_list(robot, node, &list));
   TRY(grow_edits(robot, list.count));
   for (int i = 0; i < list.count; i++) {
-    TRY(read_element(robot, list.of[i], robot->edits + robot->edit_count++));
+    int status = read_element(robot, list.of[i], robot->edits + robot->edit_count);
+    TRY(robot_goes_on(robot, status));
+    robot->edit_count += !status;
+  }
+  return BFM_OK;
+}
+
+static int add_change(Robot *robot, const Node *element, const Node *attribute,
+                      RobotEditKind kind) {
+  RobotEdit *edit = robot->edits + robot->edit_count;
+  TRY(read_element(robot, element->key, edit));
+  TRY(check_kind(robot, attribute, "an attribute", TEXT));
+  edit->kind = kind;
+  edit->is_first = attribute == element->children;
+  edit->attribute = attribute->key;
+  edit->value = attribute->text;
+  robot->edit_count++;
+  return BFM_OK;
+}
+
+static int read_changes(Robot *robot, const Node *element, RobotEditKind kind) {
+  TRY(check_kind(robot, element, kind == EDIT_ADD ? "an added element" : "a change", MAPPING));
+  TRY(grow_edits(robot, element->count));
+  for (const Node *child = element->children; child; child = child->next) {
+    TRY(robot_goes_on(robot, add_change(robot, element, child, kind)));
+  }
+  return BFM_OK;
+}
+
+static int read_attributes(Robot *robot, const Node *node, RobotEditKind kind) {
+  for (const Node *element = node->children; element; element = element->next) {
+    TRY(robot_goes_on(robot, read_changes(robot, element, kind)));
   }
   return BFM_OK;
 }
 
 static int read_change(Robot *robot, const Node *node, void *out) {
   (void)out;
-  for (const Node *element = node->children; element; element = element->next) {
-    TRY(check_kind(robot, element, "a change", MAPPING));
-    TRY(grow_edits(robot, element->count));
-    for (const Node *child = element->children; child; child = child->next) {
-      RobotEdit *edit = robot->edits + robot->edit_count++;
-      TRY(read_element(robot, element->key, edit));
-      TRY(check_kind(robot, child, "an attribute", TEXT));
-      edit->attribute = child->key;
-      edit->value = child->text;
-    }
-  }
-  return BFM_OK;
+  return read_attributes(robot, node, EDIT_CHANGE);
+}
+
+static int read_add(Robot *robot, const Node *node, void *out) {
+  (void)out;
+  return read_attributes(robot, node, EDIT_ADD);
 }
 
 static int read_edits(Robot *robot, const Node *node, void *out) {
   static const Key keys[] = {{"remove", TEXT | LIST, read_remove, 0},
                              {"change", MAPPING, read_change, 0},
+                             {"add", MAPPING, read_add, 0},
                              {.name = NULL}};
   return read_mapping(robot, node, keys, out);
 }
@@ -729,19 +627,12 @@ static const Key robot_keys[] = {
 };
 
 static int parse(Robot *robot, const char *yaml, size_t size) {
-  Reader reader = {.robot = robot};
   Node root = {.kind = TEXT};
   if (size > ROBOT_BYTES) {
     return bfm_fail(BFM_BAD_FILE, "%s has %zu bytes, but a robot's file has at most %d",
                     robot->file, size, ROBOT_BYTES);
   }
-  if (!yaml_parser_initialize(&reader.parser)) {
-    return bfm_fail(BFM_NO_MEMORY, "out of memory for %s", robot->file);
-  }
-  yaml_parser_set_input_string(&reader.parser, (const unsigned char *)yaml, size);
-  int status = read_file(&reader, &root);
-  yaml_parser_delete(&reader.parser);
-  TRY(status);
+  TRY(robot_tree(robot, yaml, size, &root));
   TRY(check_kind(robot, &root, "a robot's file", MAPPING));
   TRY(read_mapping(robot, &root, robot_keys, robot));
   if (robot->model.text) return BFM_OK;
@@ -750,12 +641,18 @@ static int parse(Robot *robot, const char *yaml, size_t size) {
                   robot->file);
 }
 
-int robot_parse(Robot **out, const char *file, const char *yaml, size_t size) {
+int robot_parse_all(Robot **out, const char *file, const char *yaml, size_t size,
+                    RobotProblems *problems) {
   *out = NULL;
   Robot *robot;
   TRY(robot_new(&robot, file));
+  robot->problems = problems;
   int status = parse(robot, yaml, size);
   if (status) robot_free(robot);
   else *out = robot;
   return status;
+}
+
+int robot_parse(Robot **out, const char *file, const char *yaml, size_t size) {
+  return robot_parse_all(out, file, yaml, size, NULL);
 }

@@ -2,7 +2,12 @@
 
 #include "envs/robot_world.h"
 
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+
+#include "core/suggest.h"
+#include "envs/sim.h"
 
 // ---------------------------------- compiling ----------------------------------------------------
 
@@ -29,13 +34,6 @@ static void limit_controls(mjModel *model) {
   }
 }
 
-static int check_size(const Robot *robot, const World *world) {
-  int size = observer_size(world->robot->observer);
-  if (size == world->domain->obs_dim) return BFM_OK;
-  return bfm_fail(BFM_BAD_FILE, "%s: the observation has %d numbers, not %d as \"size\" says",
-                  robot->file, size, world->domain->obs_dim);
-}
-
 int robot_world_new(World *world) {
   const Robot *robot = world->domain->robot;
   world->robot = calloc(1, sizeof *world->robot);
@@ -45,7 +43,7 @@ int robot_world_new(World *world) {
   world->needs = observer_needs(world->robot->observer);
   TRY(resets_new(&world->robot->resets, robot, world->model));
   TRY(compile_terminated(robot, world));
-  return check_size(robot, world);
+  return robot_check_size(robot, observer_size(world->robot->observer));
 }
 
 void robot_world_free(RobotWorld *robot) {
@@ -80,10 +78,117 @@ static int check_task(const Robot *robot, const mjModel *model, int i) {
   return BFM_OK;
 }
 
-int robot_check(const Robot *robot, const mjModel *model) {
-  for (int i = 0; i < robot->alias_count; i++) TRY(check_alias(robot, model, i));
-  for (int i = 0; i < robot->task_count; i++) TRY(check_task(robot, model, i));
+int robot_check_size(const Robot *robot, int size) {
+  if (size == robot->size) return BFM_OK;
+  return robot_fail(robot, robot->size_place,
+                    "the observation has %d numbers, not %d as \"size\" says", size, robot->size);
+}
+
+int robot_check_aliases(Robot *robot, const mjModel *model) {
+  for (int i = 0; i < robot->alias_count; i++) {
+    int status = check_alias(robot, model, i);
+    TRY(robot_goes_on(robot, status));
+    if (status) robot->aliases[i].expression = "0";
+  }
   return BFM_OK;
+}
+
+static int check_terminated(const Robot *robot, const mjModel *model) {
+  Reward *reward;
+  if (!robot->terminated.text) return BFM_OK;
+  if (reward_new(&reward, model, robot->aliases, robot->terminated.text)) {
+    return robot_fail_expression(robot, robot->terminated);
+  }
+  reward_free(reward);
+  return BFM_OK;
+}
+
+static int check_resets(const Robot *robot, const mjModel *model) {
+  Resets *resets;
+  TRY(resets_new(&resets, robot, model));
+  resets_free(resets);
+  return BFM_OK;
+}
+
+static int check_camera(const Robot *robot, const mjModel *model) {
+  const char *camera = robot->camera.text;
+  Suggestion nearest = {.word = camera};
+  if (!camera || mj_name2id(model, mjOBJ_CAMERA, camera) >= 0) return BFM_OK;
+  for (int c = 0; c < model->ncam; c++) {
+    const char *name = mj_id2name(model, mjOBJ_CAMERA, c);
+    if (name) suggest_try(&nearest, name);
+  }
+  return robot_fail(robot, robot->camera, "the model has no camera '%s' among its %d%s", camera,
+                    (int)model->ncam, suggest_say(&nearest, ""));
+}
+
+static int check_goal(const Robot *robot, RobotText goal) {
+  Suggestion nearest = {.word = goal.text};
+  for (int p = 0; p < robot->observed_count; p++) {
+    if (!strcmp(robot->observed[p].name.text, goal.text)) return BFM_OK;
+    suggest_try(&nearest, robot->observed[p].name.text);
+  }
+  return robot_fail(robot, goal, "'%s' is no part of the observation%s", goal.text,
+                    suggest_say(&nearest, ""));
+}
+
+int robot_check(const Robot *robot, const mjModel *model) {
+  for (int i = 0; i < robot->task_count; i++) {
+    TRY(robot_goes_on(robot, check_task(robot, model, i)));
+  }
+  TRY(robot_goes_on(robot, check_terminated(robot, model)));
+  TRY(robot_goes_on(robot, check_resets(robot, model)));
+  TRY(robot_goes_on(robot, check_camera(robot, model)));
+  for (int i = 0; i < robot->goal.count; i++) {
+    TRY(robot_goes_on(robot, check_goal(robot, robot->goal.of[i])));
+  }
+  return BFM_OK;
+}
+
+// ---------------------------------- how episodes start -------------------------------------------
+
+enum { STARTS = 16 };  // initial states that are drawn, if all before were terminated
+
+static void read_terminated(const World *world, mjData *data, int i, const double *qpos,
+                            void *out) {
+  (void)i, (void)qpos;
+  *(int *)out = world->domain->terminated(world, data);
+}
+
+static int fail_start(const Robot *robot) {
+  RobotText place = {0};
+  char said[512];
+  const char *reason = strstr(bfm_error(), ": ");  // after "environment 0"
+  snprintf(said, sizeof said, "%s", reason ? reason + 2 : bfm_error());
+  for (int i = 0; i < robot->reset_count; i++) {
+    ResetKind kind = robot->resets[i].kind;
+    if (kind == RESET_REDRAW || kind == RESET_RAISE) place = robot->resets[i].text;
+  }
+  return robot_fail(robot, place, "no episode can start: %s", said);
+}
+
+static int draw_starts(const World *world, Sim *sim) {
+  const Robot *robot = world->domain->robot;
+  int over = 1;
+  for (int i = 0; i < STARTS && over; i++) {
+    if (sim_reset(sim, NULL)) return fail_start(robot);
+    if (!world->domain->terminated) return BFM_OK;
+    TRY(sim_read(sim, SIM_STATE, read_terminated, &over));
+  }
+  if (!over) return BFM_OK;
+  return robot_fail(
+      robot, robot->terminated,
+      "terminated is true in all of %d initial states, so every episode would be over "
+      "when it begins",
+      STARTS);
+}
+
+int robot_check_starts(const World *world) {
+  Sim *sim;
+  TRY(sim_new(&sim, world, 1, 0, 1));
+  int status = draw_starts(world, sim);
+  sim_free(sim);
+  return status;
 }
 
 // ---------------------------------- the domain ---------------------------------------------------

@@ -18,4 +18,7 @@ struct RobotWorld {
 int robot_world_new(World *world);
 void robot_world_free(RobotWorld *robot);  // accepts NULL
 
+// Draws initial states: fails if that has no end, or if all of them are terminated already.
+int robot_check_starts(const World *world);
+
 #endif

@@ -3,6 +3,8 @@
 #ifndef BFM_ENVS_ROBOT_WRITE_H
 #define BFM_ENVS_ROBOT_WRITE_H
 
+#include <stdio.h>
+
 #include "envs/robot.h"
 
 // Writes a completed robot. model_name: the model's file as the text shall call it. The caller frees *yaml,
@@ -14,5 +16,8 @@
 // comments 1: a start for people to change, with explanations and examples.
 int robot_write(const Robot *robot, const mjModel *model, const char *model_name, int comments,
                 char **yaml);
+
+// writes a step of a reset, "joints: random", in one line; in_bundle: a file of states has its name there
+int robot_write_reset(FILE *out, const RobotReset *reset, int in_bundle);
 
 #endif

@@ -170,5 +170,7 @@ int urdf_complete(mjSpec *spec, BundleBase base, const FlatText *flat) {
   mjsBody *world = mjs_findBody(spec, "world");
   if (!has_floor(spec)) add_floor(spec, world);
   if (!mjs_firstElement(spec, mjOBJ_LIGHT)) add_light(world);
+  spec->compiler.discardvisual =
+      0;  // the parser left visual geometry out; now it would be the floor's texture
   return BFM_OK;
 }

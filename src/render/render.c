@@ -14,6 +14,7 @@
 #include "bfm.h"
 #include "core/files.h"
 #include "core/units.h"
+#include "envs/quantities.h"
 #include "envs/sim.h"
 #include "render/gl.h"
 
@@ -90,6 +91,16 @@ static void start(Render *render, void *argument) {
   }
 }
 
+// without a camera in the model, pictures follow a user's robot that can go away
+static void follow(Render *render) {
+  const World *world = render->world;
+  int body = quantities_robot(world->model);
+  if (render->camera.type != mjCAMERA_FREE || !world->domain->bundle) return;
+  if (world->model->body_dofnum[body] > 1) {
+    mju_copy(render->camera.lookat, render->data->xpos + 3 * body, 2);
+  }
+}
+
 static int open_render(Render *render) {
   TRY(gl_new(&render->context, render->width, render->height));
   render->pixels = malloc((size_t)render->width * render->height * 3);
@@ -156,6 +167,7 @@ static void draw_state(Render *render, void *argument) {
   mj_resetData(model, render->data);
   mju_copy(render->data->qpos, qpos, model->nq);
   mj_fwdPosition(model, render->data);
+  follow(render);
   mjv_updateScene(model, render->data, &render->option, NULL, &render->camera, mjCAT_ALL,
                   &render->scene);
   mjr_render(viewport, &render->scene, &render->gl);

@@ -2,6 +2,7 @@
 
 #include "serve/desk.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -126,12 +127,26 @@ int desk_stopped(Desk *desk) {
 
 // ---------------------------------- the worker's side --------------------------------------------
 
-const Message *desk_take(Desk *desk, double seconds) {
+static struct timespec moment_after(double seconds) {
   struct timespec until;
   clock_gettime(CLOCK_MONOTONIC, &until);
-  until.tv_nsec += (long)(seconds * 1e9);
+  double whole = floor(seconds);
+  until.tv_sec += (time_t)whole;
+  until.tv_nsec += (long)((seconds - whole) * 1e9);
   until.tv_sec += until.tv_nsec / 1000000000;
   until.tv_nsec %= 1000000000;
+  return until;
+}
+
+void desk_rest(Desk *desk, double seconds) {
+  struct timespec until = moment_after(seconds);
+  pthread_mutex_lock(&desk->lock);
+  while (!desk->stop && !pthread_cond_timedwait(&desk->changed, &desk->lock, &until)) continue;
+  pthread_mutex_unlock(&desk->lock);
+}
+
+const Message *desk_take(Desk *desk, double seconds) {
+  struct timespec until = moment_after(seconds);
   pthread_mutex_lock(&desk->lock);
   while (!desk->stop && first_place(desk) < 0) {
     if (pthread_cond_timedwait(&desk->changed, &desk->lock, &until)) break;

@@ -43,6 +43,9 @@ void desk_offer(Desk *desk, const Message *message);
 int desk_cancel(Desk *desk, int64_t id);
 void desk_stop(Desk *desk);
 
+// Wait, or until the desk has stopped.
+void desk_rest(Desk *desk, double seconds);
+
 // The next message, or NULL after `seconds` without one or when the desk has stopped. desk_done ends it.
 const Message *desk_take(Desk *desk, double seconds);
 void desk_done(Desk *desk);

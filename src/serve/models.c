@@ -37,7 +37,8 @@ typedef struct {
 struct Entry {
   char label[LABEL_SIZE];
   char *path;
-  int run;  // the number of its run, or -1
+  int run;   // the number of its run, or -1
+  int best;  // whether it is the best of its run so far, and not the newest
   pthread_mutex_t reading;
   struct stat file;  // of the runs' thread: as it was last seen
   // under the table's lock:
@@ -85,6 +86,12 @@ int models_find(const Models *m, const char *label) {
   return i;
 }
 
+static int find_path(const Models *m, const char *path) {
+  int i = models_count(m) - 1;
+  while (i >= 0 && strcmp(m->entries[i].path, path)) i--;
+  return i;
+}
+
 static int is_taken(const Models *m, const char *label) {
   for (int r = 0; r < m->run_count; r++) {
     if (!strcmp(m->runs[r].label, label)) return 1;
@@ -101,7 +108,7 @@ static void choose_label(const Models *m, const char *name, char out[LABEL_SIZE]
 }
 
 // `label` becomes the entry's as it is
-static int add_entry(Models *m, const char *path, const char *label, int run) {
+static int add_entry(Models *m, const char *path, const char *label, int run, int best) {
   int i = models_count(m);
   Entry *e = &m->entries[i];
   if (i == MODELS_MOST) {
@@ -114,6 +121,7 @@ static int add_entry(Models *m, const char *path, const char *label, int run) {
   if (!e->path) return bfm_fail(BFM_NO_MEMORY, "out of memory for the table of models");
   snprintf(e->label, sizeof e->label, "%s", label);
   e->run = run;
+  e->best = best;
   e->facts = facts;
   stat(path, &e->file);
   pthread_mutex_init(&e->reading, NULL);
@@ -123,8 +131,9 @@ static int add_entry(Models *m, const char *path, const char *label, int run) {
 
 static int add_model(void *context, const char *path, const char *name) {
   char label[LABEL_SIZE];
+  if (find_path(context, path) >= 0) return BFM_OK;
   choose_label(context, name, label);
-  return add_entry(context, path, label, -1);
+  return add_entry(context, path, label, -1, 0);
 }
 
 // ---------------------------------- models of runs -----------------------------------------------
@@ -134,22 +143,17 @@ typedef struct {
   int run;
 } OfRun;
 
-static int find_path(const Models *m, const char *path) {
-  int i = models_count(m) - 1;
-  while (i >= 0 && strcmp(m->entries[i].path, path)) i--;
-  return i;
-}
-
 // A file that is no model is left out: a run of single-task agents has policies.
-static int add_model_of_run(void *context, const char *path, const char *seed) {
+static int add_model_of_run(void *context, const char *path, const char *stem) {
   const OfRun *of = context;
-  const char *run = of->models->runs[of->run].label;
-  char name[2 * LABEL_SIZE], label[LABEL_SIZE];
+  const char *run = of->models->runs[of->run].label, *seed = strchr(stem, '.');
+  int best = !strncmp(stem, "best", strlen("best"));
+  char name[LABEL_SIZE], label[LABEL_SIZE];
   if (find_path(of->models, path) >= 0) return BFM_OK;
-  snprintf(name, sizeof name, "%s.%.6s", run, seed);
-  if (*seed) choose_label(of->models, name, label);
+  snprintf(name, sizeof name, "%.27s%s%.7s", run, best ? ".best" : "", seed ? seed : "");
+  if (best || seed) choose_label(of->models, name, label);
   else snprintf(label, sizeof label, "%s", run);
-  (void)add_entry(of->models, path, label, of->run);
+  (void)add_entry(of->models, path, label, of->run, best);
   return BFM_OK;
 }
 
@@ -297,14 +301,15 @@ int64_t models_version(Models *m, int index) {
 // fields of a model, as in the messages hello and model
 static void describe(Models *m, int index, cJSON *item) {
   const Entry *e = &m->entries[index];
-  char title[192];
+  char title[192], robot[64];
   pthread_mutex_lock(&m->lock);
   ModelFacts facts = e->facts;
   int loaded = e->newest != NULL;
   pthread_mutex_unlock(&m->lock);
-  int named = strstr(e->label, facts.env) != NULL;
-  snprintf(title, sizeof title, "%s%s%s%s", e->label, named ? "" : " (", named ? "" : facts.env,
-           named ? "" : ")");
+  // without the checksum of a user's own robot
+  snprintf(robot, sizeof robot, "%.*s", (int)strcspn(facts.env, "#"), facts.env);
+  if (strstr(e->label, robot)) snprintf(title, sizeof title, "%s", e->label);
+  else snprintf(title, sizeof title, "%s (%s)", e->label, robot);
   log_add_text(item, "label", e->label);
   log_add_text(item, "path", e->path);
   log_add_text(item, "domain", facts.env);
@@ -373,9 +378,10 @@ static int look_at_models(Models *m, int run) {
   return changed || models_count(m) > known;
 }
 
+// of the newest model
 static void add_model_step(Models *m, int run, cJSON *message) {
   int i = 0, count = models_count(m);
-  while (i < count && m->entries[i].run != run) i++;
+  while (i < count && (m->entries[i].run != run || m->entries[i].best)) i++;
   pthread_mutex_lock(&m->lock);
   double step = i < count ? (double)m->entries[i].facts.step : 0;
   pthread_mutex_unlock(&m->lock);
@@ -453,12 +459,14 @@ void models_tell(Models *m, void (*tell)(void *context, cJSON *message), void *c
 
 // ---------------------------------- making -------------------------------------------------------
 
+// without paths, all shipped models; the page opens with the first
 static int search(Models *m, const char *const *paths, int count) {
   const ShelfReader reader = {m, add_model, add_run};
-  char folder[PATH_MAX];
+  char folder[PATH_MAX], first[PATH_MAX];
   for (int i = 0; i < count; i++) TRY(shelf_search(paths[i], &reader));
   if (count) return BFM_OK;
-  TRY(shelf_default(folder));
+  TRY(shelf_default(folder, first));
+  if (*first) (void)shelf_search(first, &reader);  // a damaged file is left out
   return shelf_search(folder, &reader);
 }
 

@@ -122,22 +122,38 @@ static int take_any(const char *folder, const char *name, const ShelfReader *rea
   return status;
 }
 
-static int take_model_of_run(const char *folder, const char *name, const ShelfReader *reader) {
+// whether the stem is `kind`, or `kind` with the number of a seed
+static int is_kind(const char *stem, const char *kind) {
+  size_t length = strlen(kind);
+  if (strncmp(stem, kind, length)) return 0;
+  const char *seed = stem + length;
+  return !*seed || (*seed == '.' && isdigit((unsigned char)seed[1]) &&
+                    !seed[1 + strspn(seed + 1, "0123456789")]);
+}
+
+static int take_kind(const char *folder, const char *name, const ShelfReader *reader,
+                     const char *kind) {
   char path[PATH_MAX], *stem = stem_of(name);
-  const char *seed = stem ? stem + strlen("model") : "";
-  int is_model = stem && !strncmp(stem, "model", strlen("model")) &&
-                 (!*seed || (*seed == '.' && isdigit((unsigned char)seed[1]) &&
-                             !seed[1 + strspn(seed + 1, "0123456789")]));
-  int status = is_model ? join(path, folder, name) : BFM_OK;
-  if (is_model && !status) {
-    status = reader->model(reader->context, path, *seed ? seed + 1 : seed);
+  int status = BFM_OK;
+  if (stem && is_kind(stem, kind)) {
+    status = join(path, folder, name);
+    if (!status) status = reader->model(reader->context, path, stem);
   }
   free(stem);
   return status;
 }
 
+static int take_newest(const char *folder, const char *name, const ShelfReader *reader) {
+  return take_kind(folder, name, reader, "model");
+}
+
+static int take_best(const char *folder, const char *name, const ShelfReader *reader) {
+  return take_kind(folder, name, reader, "best");
+}
+
 int shelf_search_run(const char *folder, const ShelfReader *reader) {
-  return for_names(folder, take_model_of_run, reader);
+  TRY(for_names(folder, take_newest, reader));
+  return for_names(folder, take_best, reader);
 }
 
 // the last part of a path, also of "." and "runs/walker/"
@@ -193,7 +209,7 @@ int shelf_search(const char *path, const ShelfReader *reader) {
   return status;
 }
 
-int shelf_default(char out[PATH_MAX]) {
+static int find_default(char out[PATH_MAX]) {
   char program[PATH_MAX], beside[PATH_MAX];
   if (path_is_folder("models")) return snprintf(out, PATH_MAX, "models"), BFM_OK;
   ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
@@ -205,6 +221,13 @@ int shelf_default(char out[PATH_MAX]) {
   }
   return bfm_fail(BFM_BAD_ARGUMENT,
                   "there is no folder models here: name a model, a folder or a run");
+}
+
+int shelf_default(char folder[PATH_MAX], char first[PATH_MAX]) {
+  TRY(find_default(folder));
+  TRY(join(first, folder, "walker" SUFFIX));
+  if (access(first, F_OK)) *first = 0;
+  return BFM_OK;
 }
 
 void shelf_label(const char *name, char out[LABEL_SIZE]) {

@@ -19,8 +19,7 @@ typedef struct {
 // Fails, saying why, unless the file is a model of a robot that bfm knows.
 int shelf_facts(ModelFacts *facts, const char *path);
 
-// What a search calls; a failure ends it. `name` is the file's without suffix, or the folder's; of a
-// model of a run it is the number of its seed, or empty.
+// What a search calls; a failure ends it. `name` is the file's without suffix, or the folder's.
 typedef struct {
   void *context;
   int (*model)(void *context, const char *path, const char *name);
@@ -31,11 +30,13 @@ typedef struct {
 // the order of their names; having neither is an error.
 int shelf_search(const char *path, const ShelfReader *reader);
 
-// the models of a run so far: model.safetensors, or model.0.safetensors, model.1.safetensors, …
+// the models of a run so far: the newest in model.safetensors, or model.0.safetensors, …; then those
+// with the best returns in best.safetensors, or best.0.safetensors, …
 int shelf_search_run(const char *folder, const ShelfReader *reader);
 
-// the folder of models to serve when no path is given: here, or in the checkout of the program
-int shelf_default(char out[PATH_MAX]);
+// the folder of models to serve when no path is given, here or in the checkout of the program, and the
+// model in it to begin with: the walker, or an empty text
+int shelf_default(char folder[PATH_MAX], char first[PATH_MAX]);
 
 // a label from a name: letters, digits, ".", "_" and "-"
 void shelf_label(const char *name, char out[LABEL_SIZE]);

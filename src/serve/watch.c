@@ -34,7 +34,7 @@ typedef enum {
 static const char *const state_names[] = {"starting", "running",  "evaluating",  "finished",
                                           "stopped",  "diverged", "interrupted", "gone"};
 
-// files that tell the agent's options; the first also where a resume begins
+// files that tell the agent's options and its robot; the first also where a resume begins
 static const char *const agent_files[] = {"state.safetensors", "model.safetensors",
                                           "model.0.safetensors", "pending.safetensors",
                                           "pending.0.safetensors"};
@@ -75,27 +75,34 @@ static int is_new(const Watch *w, const char *name, struct stat *seen, char path
   return replaced;
 }
 
+static void copy(char *out, size_t size, const char *text) {
+  if (text) snprintf(out, size, "%s", text);
+}
+
+// the agent's options
+static void take_config(Watch *w, const cJSON *config) {
+  double d = log_value(config, "d"), gamma = log_value(config, "gamma");
+  int known = d >= 1 && d <= 1e6 && gamma >= 0 && gamma <= 1;
+  w->agent = (AgentFacts){known ? (int64_t)d : 0, gamma, log_value(config, "ortho")};
+  copy(w->algo, sizeof w->algo, cJSON_GetStringValue(cJSON_GetObjectItem(config, "algo")));
+}
+
 static int read_record(Watch *w) {
   char path[PATH_MAX];
   cJSON *record;
   if (!is_new(w, "run.json", &w->record_seen, path) || json_read(&record, path)) return 0;
   double steps = log_value(cJSON_GetObjectItem(record, "settings"), "steps");
+  const cJSON *config = cJSON_GetObjectItem(record, "config");
   w->steps = log_is_step(steps) ? steps : 0;
+  if (config) take_config(w, config);
   cJSON_Delete(record);
   return 1;
-}
-
-static void copy(char *out, size_t size, const char *text) {
-  if (text) snprintf(out, size, "%s", text);
 }
 
 static void read_config(Watch *w, const SafeTensors *file) {
   const char *text = safetensors_metadata(file, "config");
   cJSON *config = cJSON_Parse(text ? text : "{}");
-  double d = log_value(config, "d"), gamma = log_value(config, "gamma");
-  int known = d >= 1 && d <= 1e6 && gamma >= 0 && gamma <= 1;
-  w->agent = (AgentFacts){known ? (int64_t)d : 0, gamma, log_value(config, "ortho")};
-  copy(w->algo, sizeof w->algo, cJSON_GetStringValue(cJSON_GetObjectItem(config, "algo")));
+  take_config(w, config);
   copy(w->env, sizeof w->env, safetensors_metadata(file, "env"));
   cJSON_Delete(config);
 }
@@ -105,7 +112,7 @@ static int read_agent(Watch *w) {
   for (int i = 0; i < AGENT_FILES; i++) {
     char path[PATH_MAX];
     SafeTensors *file;
-    if (i && *w->algo) break;
+    if (i && *w->algo && *w->env) break;
     if (!is_new(w, agent_files[i], &w->agent_seen[i], path)) continue;
     if (safetensors_open(&file, path)) continue;
     const char *step = safetensors_metadata(file, "step");

@@ -5,9 +5,11 @@
 #define _GNU_SOURCE  // gettid
 #include "serve/worker.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "agent/agent.h"
@@ -20,6 +22,9 @@
 enum { NICE = 1, LIMIT = 10 };  // below the stage's priority; seconds that a message may take
 
 #define LOOK 0.25     // seconds between looks at what nobody asked for
+#define SHARE 0.25    // of a core that messages may use in the long run, so that a client that
+#define BURST 2.0     // prompts without pause slows no other; seconds that they may use at once,
+#define DEBT 1.0      // and seconds of which one message pays no more
 #define PATIENCE 0.5  // seconds without a prompt before the worker gives one itself
 
 struct Worker {
@@ -37,6 +42,8 @@ struct Worker {
   Poses poses;
   double opened;  // when; 0: somebody has prompted since
   double looked;  // when it last looked around
+
+  double credit, counted;  // seconds of a core that messages may use now; when it was counted
 };
 
 // ---------------------------------- answers ------------------------------------------------------
@@ -378,13 +385,36 @@ static void look_around(Worker *w) {
   w->looked = seconds_now();
 }
 
+// Of messages that come faster than this, the latest win, as always.
+static void earn(Worker *w) {
+  double now = seconds_now();
+  w->credit = fmin(BURST, w->credit + SHARE * (now - w->counted));
+  w->counted = now;
+}
+
+// by this thread; on a busy machine it is less than the time that passes
+static double seconds_used(void) {
+  struct timespec used;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+  return (double)used.tv_sec + 1e-9 * (double)used.tv_nsec;
+}
+
+static void spend(Worker *w, const Message *m) {
+  double start = seconds_used();
+  work_on(w, m);
+  w->credit = fmax(-DEBT, w->credit - (seconds_used() - start));
+  earn(w);
+  if (w->credit < 0) desk_rest(&w->desk, -w->credit / SHARE);
+}
+
 static void *run(void *context) {
   Worker *w = context;
   int nice = getpriority(PRIO_PROCESS, (id_t)gettid());
   setpriority(PRIO_PROCESS, (id_t)gettid(), nice + NICE);
   while (!desk_stopped(&w->desk)) {
     const Message *m = desk_take(&w->desk, LOOK);
-    if (m) work_on(w, m);
+    earn(w);
+    if (m) spend(w, m);
     look_around(w);
   }
   return NULL;
@@ -394,6 +424,8 @@ int worker_new(Worker **out, Board *board) {
   Worker *w = *out = calloc(1, sizeof *w);
   if (!w) return bfm_fail(BFM_NO_MEMORY, "out of memory for a worker");
   w->board = board;
+  w->credit = BURST;
+  w->counted = seconds_now();
   desk_init(&w->desk, board->outbox);
   if (!pthread_create(&w->thread, NULL, run, w)) {
     w->started = 1;

@@ -148,7 +148,7 @@ static int64_t steps_to_due(const Training *t, int64_t step) {
 // that was saved
 static int serve(Training *t, int64_t step) {
   const TrainSettings *s = &t->settings;
-  int last = step == s->steps;
+  int last = step == s->steps || t->timed_out;
   if (is_due(step, s->log_every) || last) TRY(write_log(t));
   if (is_due(step, SNAPSHOT_STEPS)) TRY(take_snapshot(t));
   if (!t->evaluator || (!last && !is_due(step, s->eval_every))) return BFM_OK;
@@ -182,7 +182,7 @@ static int train(Training *t, int64_t *saved) {
   TRY(catch_up(t, step));
   if (step < s->steps) TRY(take_snapshots(t));
 
-  while (step < s->steps && !t->monitor.stopped) {
+  while (step < s->steps && !t->timed_out && !t->monitor.stopped) {
     double before = seconds_now();
     int64_t n = min64(chunk, steps_to_due(t, step));
     int status = bfm_agent_train(t->agent, n, t->losses);
@@ -199,6 +199,7 @@ static int train(Training *t, int64_t *saved) {
     if (n == chunk)
       chunk = start + t->seconds - before < CHUNK_SECONDS ? 2 * chunk : (chunk + 1) / 2;
 
+    t->timed_out = s->minutes > 0 && t->seconds >= 60 * s->minutes;
     TRY(serve(t, step));
     int by_time = s->save_every == 0 && seconds_now() - last_save > SAVE_SECONDS;
     if (by_time || is_due(step, s->save_every)) {
@@ -224,6 +225,7 @@ static int rescue(Training *t, int status, int64_t step) {
 
 int training_run(Training *t) {
   if (t->offline.algo >= 0) return offline_run(t);
+  monitor_limit(&t->monitor, 60 * t->settings.minutes);
   monitor_begin(&t->monitor, "train", "steps", t->first_step, t->settings.steps);
   int64_t saved = t->plan.resume ? t->first_step : -1;
   int status = train(t, &saved);
@@ -232,7 +234,7 @@ int training_run(Training *t) {
   if (status && status != BFM_INTERRUPTED) return saved == step ? status : rescue(t, status, step);
 
   if (saved != step) TRY(save(t));
-  if (step < t->settings.steps) return interrupted(t, step);
+  if (step < t->settings.steps && !t->timed_out) return interrupted(t, step);
   status = t->evaluator ? eval_thread_wait(t->evaluator) : BFM_OK;
   return status == BFM_INTERRUPTED ? interrupted(t, step) : status;
 }

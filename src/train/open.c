@@ -8,6 +8,7 @@
 
 #include "agent/agent.h"
 #include "data/episode_index.h"
+#include "envs/robot.h"
 #include "explore/explorer.h"
 #include "train/recipes.h"
 #include "train/training.h"
@@ -57,6 +58,20 @@ static int take_algo(Training *t, const cJSON *record) {
 
 // ---------------------------------- the agent ----------------------------------------------------
 
+// the parts that the robot's description names as goals, "hand,height", if it has any
+static void default_goal(const Training *t, const Dataset *data, cJSON *options) {
+  const Domain *domain;
+  char goal[OPTION_TEXT_SIZE] = "";
+  if (t->plan.resume || !*t->env || cJSON_HasObjectItem(options, "goal")) return;
+  if (domain_find(&domain, t->env) || !domain->robot || domain->obs_dim != data->obs_dim) return;
+  const RobotList *parts = &domain->robot->goal;
+  for (int i = 0; i < parts->count; i++) {
+    size_t used = strlen(goal);
+    snprintf(goal + used, sizeof goal - used, "%s%s", i ? "," : "", parts->of[i].text);
+  }
+  if (*goal) cJSON_AddStringToObject(options, "goal", goal);
+}
+
 // the option `goal` may name parts of the domain's observation: replace them by their columns
 static int name_goal(const Training *t, const Dataset *data, cJSON *options) {
   const char *goal = cJSON_GetStringValue(cJSON_GetObjectItem(options, "goal"));
@@ -95,6 +110,7 @@ static int make_agent(Training *t, const Dataset *data) {
   char recipe[16], path[PATH_MAX];
   options_get(options_find(train_options, "recipe"), &t->settings, recipe, sizeof recipe);
   folder_file(&t->folder, "state.safetensors", path, sizeof path);
+  default_goal(t, data, options);
   int status = name_goal(t, data, options), resume = t->plan.resume;
   if (!status && !resume) status = recipe_apply(recipe, recipe_kind(t->collector), options);
   cJSON *seed = resume ? cJSON_DetachItemFromObject(options, "seed") : NULL;

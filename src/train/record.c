@@ -37,6 +37,13 @@ int training_read_record(cJSON **record, const char *path) {
                   path);
 }
 
+// json: allocated, or NULL
+static void set_object(cJSON *record, const char *name, char *json) {
+  cJSON_DeleteItemFromObject(record, name);
+  cJSON_AddItemToObject(record, name, json ? cJSON_CreateRaw(json) : NULL);
+  free(json);
+}
+
 int training_write_record(const Training *t, cJSON *record, uint32_t checksum) {
   if (t->plan.data_count) {
     cJSON_DeleteItemFromObject(record, "data");
@@ -57,10 +64,9 @@ int training_write_record(const Training *t, cJSON *record, uint32_t checksum) {
   }
   cJSON_DeleteItemFromObject(record, "checksum");
   cJSON_AddNumberToObject(record, "checksum", checksum);
-  cJSON_DeleteItemFromObject(record, "settings");
-  char *settings = options_to_json(train_options, &t->settings);
-  cJSON_AddItemToObject(record, "settings", settings ? cJSON_CreateRaw(settings) : NULL);
-  free(settings);
+  set_object(record, "settings", options_to_json(train_options, &t->settings));
+  // a resume takes these from its state; who watches the run needs them before the first save
+  if (t->agent) set_object(record, "config", bfm_agent_options(t->agent));
   char path[PATH_MAX];
   folder_file(&t->folder, "run.json", path, sizeof path);
   return json_write(record, path);

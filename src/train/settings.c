@@ -17,6 +17,8 @@
 
 const Option train_options[] = {
     {"steps", OPTION_INT, AT(steps), "1M", 1, INFINITY, NULL, "training steps in all"},
+    {"minutes", OPTION_REAL, AT(minutes), "0", 0, 1e6, NULL,
+     "end after so many minutes of training, counted anew by a resume; 0: no limit"},
     {"stride", OPTION_INT, AT(stride), "1", 1, 1e6, NULL,
      "control steps in a transition, for data whose actions last that long (bfm collect --hold); "
      "gamma discounts once per transition"},
@@ -137,9 +139,8 @@ int settings_offline_algo(const char *agent) {
 static const struct {
   const char *name;
   int offline;
-} settings_of[] = {{"recipe", 0},        {"eval-tasks", 0},    {"eval-es", 0},
-                   {"prompt-states", 0}, {"on-divergence", 0}, {"task", 1},
-                   {"reward-scale", 1}};
+} settings_of[] = {{"recipe", 0},        {"eval-tasks", 0}, {"eval-es", 0}, {"prompt-states", 0},
+                   {"on-divergence", 0}, {"minutes", 0},    {"task", 1},    {"reward-scale", 1}};
 
 static int check_setting(const char *name, int offline_algo, const char *algo) {
   for (size_t i = 0; i < sizeof settings_of / sizeof *settings_of; i++) {

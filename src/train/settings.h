@@ -11,6 +11,7 @@
 typedef struct {
   int64_t steps, stride, save_every, log_every;
   int64_t eval_every, eval_episodes, eval_steps, prompt_states;
+  double minutes;
   int recipe, eval_es, on_divergence, reward_scale;
   char eval_tasks[OPTION_TEXT_SIZE], env[OPTION_TEXT_SIZE], task[OPTION_TEXT_SIZE];
 } TrainSettings;

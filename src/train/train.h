@@ -41,6 +41,7 @@ typedef struct {
   char undrawn[512];      // why single-task agents have no curves, or empty
   double seconds;         // of training, this time …
   double before;          // … and in earlier starts of the run
+  int timed_out;          // the setting minutes has ended it
   float *losses;          // [R, loss_count] of the last step
   float *metrics;         // [R, metric_count] of the last look
   FILE *log;

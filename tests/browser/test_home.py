@@ -134,6 +134,7 @@ def test_server_that_restarts(chromium):
   server.stop()
   page.until("!document.querySelector('#lost').hidden")
   assert "Connection lost" in page.text("#lost")
+  assert "The server ended the connection: the server was stopped. The robot" in page.text("#lost")
   again = Server("models/walker.safetensors", port=server.port)
   page.until("document.querySelector('#lost').textContent.includes('refuses')", 30)
   page.js("location.hash = arguments[0]", again.token)  # the new address, in the same tab

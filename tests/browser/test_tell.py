@@ -98,6 +98,7 @@ def test_goal_pose_and_demonstration(page):
   page.click("#apply-demo")
   page.acting("demonstration")
   assert len(page.js("return bfm.z")) == 64
+  assert page.text("#scored").startswith("mean of B·z") and not page.find("#histogram").is_displayed()
 
 
 def test_link_restores_prompts_seed_and_camera(page):
@@ -125,12 +126,17 @@ def test_link_restores_prompts_seed_and_camera(page):
   assert all(math.isclose(a, b, abs_tol=0.05) for a, b in zip(restored, camera, strict=True))
 
 
-@pytest.mark.parametrize("fragment", ["robot=nobody&seed=-1&prompt=reward:&camera=1,2",
-                                      "prompt=z:AAAA&prompt=pose:x&best=1e9",
-                                      "prompt=reward:toros.z"])
-def test_senseless_links_do_no_harm(page, fragment):
+@pytest.mark.parametrize("fragment, said", [
+    ("robot=nobody&seed=-1&prompt=reward:&camera=1,2", "There is no robot called nobody here."),
+    ("prompt=z:AAAA&prompt=pose:x&best=1e9", ""),
+    ("seed=1.5&camera=0,0,0,0,0,0&prompt=reward:%00&prompt=pose:" + ",".join(["1"] * 9000), ""),
+    ("prompt=reward:toros.z", "the model has nothing called 'toros.z'"),
+])
+def test_senseless_links_do_no_harm(page, fragment, said):
   page.open()
   page.until("bfm.z.length > 0")
   page.open(fragment, fresh=False)
   page.until("bfm.z.length > 0")
+  page.acting("walk")
   page.frames()
+  assert page.text("#toast").startswith(said) and bool(page.text("#toast")) == bool(said)

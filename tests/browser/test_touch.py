@@ -131,6 +131,11 @@ def test_no_layout_jumps(page):
   page.click("#slots [data-value='2']")
   page.until("bfm.scene.slots === 2 && bfm.state.prompts[1]?.z")
   assert page.js(where) == top
+  where = where.replace("#stage", "#take")
+  top = page.js(where)
+  page.click("#take-film")
+  assert page.find("#taking").is_displayed() and page.js(where) == top
+  page.click("#taking button")
 
 
 def test_keyboard_alone(page):

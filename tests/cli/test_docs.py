@@ -12,7 +12,7 @@ PAGES = sorted(path.relative_to(ROOT)
                for pattern in ("*.md", "[a-z]*/**/*.md")
                for path in ROOT.glob(pattern)
                if not re.match(r"build|runs$", path.relative_to(ROOT).parts[0]))
-COMMANDS = ("collect data train prompt eval bias play export plot paper info tasks names "
+COMMANDS = ("collect data train prompt eval bias play export plot paper info tasks names robot "
             "bench").split()
 SOURCES = [path for path in ROOT.glob("src/*/*") if path.suffix in (".c", ".h", ".cu", ".cuh")]
 

@@ -192,7 +192,7 @@ def test_a_run(run_folder):
   assert info["config"]["d"] == 8 and info["evaluated"]["step"] == 6
   assert info == {**describe(run_folder / "run.json"), "file": str(run_folder)}
   text = run("info", run_folder).stdout
-  assert "steps 6, stride 1" in text and "algo fb-aware" in text and "data.h5" in text
+  assert "steps 6, minutes 0, stride 1" in text and "algo fb-aware" in text and "data.h5" in text
 
 
 def test_a_run_without_a_state_and_a_record_without_a_run(copy):

@@ -5,6 +5,7 @@ import h5py
 import numpy as np
 import pytest
 from conftest import TINY, refused, run
+from playground import Client, Server
 from safetensors import safe_open
 from safetensors.numpy import save_file
 
@@ -32,7 +33,7 @@ episode: 50
 aliases: {upright: pole.zz}
 tasks:
   balance: {reward: upright, help: keep the pole up}
-  far: {reward: cart.x > 1, kind: new, help: go far}
+  far: {reward: cart.x, kind: new, help: go far}
 """
 
 
@@ -85,12 +86,30 @@ def test_everything_works_without_the_robot_s_files(made, tmp_path):
   assert name in info and "cart.yaml" in info
 
 
+def test_the_playground_offers_the_robot(made):
+  folder, name = made
+  server = Server(folder / "run/model.safetensors")
+  try:
+    client = Client(server)
+    assert [model["domain"] for model in client.hello["models"]] == [name]
+    scene = client.open()
+    assert [body["name"] for body in scene["bodies"]] == ["world", "cart", "pole"]
+    assert {task["name"] for task in scene["tasks"]} == {"balance", "far"}
+    client.say("prompt", slot=0, kind="reward", text="upright")
+    assert len(client.read("prompted")["z"]) == 8
+    client.say("prompt", slot=0, kind="pose", qpos=[0.5, 0.1])
+    assert client.read("prompted")["kind"] == "pose"
+    assert client.count_frames(0.5) > 0
+  finally:
+    assert server.stop() == (0, "")
+
+
 def test_single_task_policies_carry_the_robot(made, tmp_path):
   folder, name = made
   options = ["--steps", 2, "--device", "cpu", "--batch", 16, "--hidden", 16]
-  process = run("train", folder / "d.h5", "--algo", "td3", "--task", "balance", *options, "-o", tmp_path / "t")
+  process = run("train", folder / "d.h5", "--algo", "bc", "--task", "balance", *options, "-o", tmp_path / "t")
   assert not process.returncode, process.stderr
-  policy = next((tmp_path / "t").glob("policy*.safetensors"), None) or next((tmp_path / "t").glob("*.safetensors"))
+  policy = tmp_path / "t/model.safetensors"
   process = run("eval", policy, "--tasks", "balance", "--episodes", 1, cwd=tmp_path)
   assert not process.returncode, process.stderr
   assert name in process.stdout
@@ -124,7 +143,7 @@ def test_foreign_data_of_an_own_robot(made, tmp_path):
   process = run("train", "foreign.h5", "--env", "cart.yaml", "--steps", 2, *TINY, "-o", "run", cwd=tmp_path)
   assert not process.returncode, process.stderr
   assert name in run("info", tmp_path / "run/model.safetensors").stdout
-  process = run("train", "--resume", "run", "--steps", 4, cwd=tmp_path)
+  process = run("train", "--resume", "--steps", 4, "-o", "run", cwd=tmp_path)
   assert not process.returncode, process.stderr
 
 
@@ -178,7 +197,7 @@ HOSTILE = {
     "named": (add("../evil.obj"), "../evil.obj"),
     "rooted": (add("/evil.obj"), "/evil.obj"),
     "model": (replace("cart.yaml", "cart.xml", "/cart.xml"), None),
-    "yaml": (replace("cart.yaml", "pole.zz", "pole.zq"), "pole.zq"),
+    "yaml": (replace("cart.yaml", "pole.zz", "pole.zq"), "has no 'zq'"),
     "broken": (replace("cart.xml", "</mujoco>", "</muj"), "cart.xml"),
     "none": (lambda files: files.pop("cart.xml"), "model"),
 }

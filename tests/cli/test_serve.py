@@ -95,6 +95,14 @@ def test_without_arguments_the_folder_models_is_offered(tmp_path):
   assert server.stop() == (0, "")
 
 
+def test_the_page_begins_with_the_walker_and_names_no_model_twice():
+  for arguments in ([], ["models/walker.safetensors", "models"]):
+    server = Server(*arguments, cwd=ROOT)
+    labels = [m["label"] for m in Client(server).hello["models"]]
+    assert labels == ["walker", "cheetah", "quadruped"]
+    assert server.stop() == (0, "")
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_it_at_once(number):
   server = Server(WALKER)

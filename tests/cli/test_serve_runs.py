@@ -159,17 +159,27 @@ def test_runs_are_overlaid_and_others_are_left_out(tmp_path, serve):
   client = Client(serve(runs).address)
   hello = client.until(lambda t: t["type"] == "hello")
   assert hello["runs"] == ["first", "second-run"]
-  assert [item["label"] for item in hello["models"]] == ["first.0", "first.1", "second-run.0",
-                                                         "second-run.1"]
-  assert [item["run"] for item in hello["models"]] == ["first", "first", "second-run", "second-run"]
+  # of each run the newest models, then the best
+  assert [item["label"] for item in hello["models"]] == [
+      f"{run}.{model}" for run in hello["runs"] for model in ("0", "1", "best.0", "best.1")]
+  assert [item["run"] for item in hello["models"]] == ["first"] * 4 + ["second-run"] * 4
   first, second = (client.run(label, "finished") for label in hello["runs"])
   assert first["returns"] == second["returns"] and first["model_step"] == 8
   steps = [[point[0] for point in item["points"]] for item in first["returns"]]
   assert steps and all(of_task == [4, 8] for of_task in steps)
 
-  client.say(do="open", model="second-run.1", slots=1, seed=0)
-  answer = client.until(lambda t: t["type"] in ("scene", "refused"))
-  assert answer["type"] == "scene" and answer["model"] == "second-run.1"
+  for label in ("second-run.1", "second-run.best.0"):
+    client.say(do="open", model=label, slots=1, seed=0)
+    assert client.until(lambda t: t["type"] == "refused" or t.get("model") == label)["type"] == "scene"
+
+
+def test_a_run_is_judged_before_its_first_save(tmp_path, serve):
+  folder = train_point_mass(tmp_path, steps=4)
+  for path in folder.glob("*.safetensors"):
+    path.unlink()
+  message = Client(serve(folder).address).run("run", "finished")
+  assert message["algo"] == "fb-aware" and message["health"]["F_bound"] == 141.42
+  assert "of its bound" in message["health"]["text"] and message["model_step"] is None
 
 
 def test_a_killed_run_is_interrupted(tmp_path, serve):

@@ -187,7 +187,23 @@ static void test_every_truncation_is_refused(void **state) {
     SafeTensors *file;
     assert_int_equal(safetensors_open(&file, path), BFM_BAD_FILE);
     assert_message(path);
+    assert_int_equal(safetensors_read(&file, path), BFM_BAD_FILE);
+    assert_message(path);
   }
+}
+
+// a mapping would end the process with SIGBUS
+static void test_a_file_that_was_read_may_shrink(void **state) {
+  (void)state;
+  static float weight[4096];
+  for (int i = 0; i < 4096; i++) weight[i] = (float)i;
+  const Tensor tensor = {"a", TENSOR_F32, 1, {4096}, weight};
+  assert_int_equal(safetensors_write(path, &tensor, 1, NULL), BFM_OK);
+  SafeTensors *file;
+  assert_int_equal(safetensors_read(&file, path), BFM_OK);
+  assert_int_equal(truncate(path, 0), 0);
+  assert_memory_equal(safetensors_find(file, "a")->data, weight, sizeof weight);
+  safetensors_close(file);
 }
 
 static void test_open_refusals(void **state) {
@@ -344,6 +360,7 @@ int main(void) {
       cmocka_unit_test(test_a_file_without_tensors),
       cmocka_unit_test(test_refusals),
       cmocka_unit_test(test_every_truncation_is_refused),
+      cmocka_unit_test(test_a_file_that_was_read_may_shrink),
       cmocka_unit_test(test_open_refusals),
       cmocka_unit_test(test_write_refusals),
       cmocka_unit_test(test_failed_write_keeps_the_old_file),

@@ -1,8 +1,8 @@
 // Coverage: how much of the state space a dataset visits, as one number by which datasets can be
 // compared.
 
-#ifndef BFM_CLI_COVERAGE_H
-#define BFM_CLI_COVERAGE_H
+#ifndef BFM_DATA_COVERAGE_H
+#define BFM_DATA_COVERAGE_H
 
 #include <cjson/cJSON.h>
 
