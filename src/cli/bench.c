@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "agent/agent.h"
 #include "cli/bench.h"
@@ -76,6 +77,7 @@ static int set_random_data(bfm_agent *agent, const Measure *m) {
 typedef struct {
   double rate;   // steps per second
   double flops;  // floating-point operations of the matrix products per second
+  double cpu;    // seconds of CPU time per step, of all threads: other work changes it little
 } Speed;
 
 // the whole step, and the step with nothing but its products: ours and, on a CPU, oneDNN's
@@ -88,8 +90,10 @@ static int measure_turn(bfm_agent *agent, double seconds, Speed *speed) {
   for (int64_t steps = 1;; steps *= 2) {
     int64_t flops = agent->ops->flops;
     double start = seconds_now();
+    clock_t cpu = clock();
     TRY(bfm_agent_train(agent, steps, NULL));
     double took = seconds_now() - start;
+    speed->cpu = (double)(clock() - cpu) / CLOCKS_PER_SEC / (double)steps;
     speed->rate = (double)steps / took;
     speed->flops = (double)(agent->ops->flops - flops) / took;
     if (took >= seconds / 2) return BFM_OK;
@@ -102,7 +106,7 @@ static int measure_kind(bfm_agent *agent, const Measure *m, int kind, double sec
   if (agent->ops->products_only != kind) {
     agent->ops->products_only = kind;
     if (!agent_on_cpu(agent)) TRY(set_random_data(agent, m));
-    TRY(bfm_agent_train(agent, 3, NULL));
+    TRY(bfm_agent_train(agent, 1, NULL));
   }
   return measure_turn(agent, seconds, speed);
 }
@@ -165,6 +169,10 @@ static void print_step(bfm_agent *agent, const Arguments *a, const Speeds *speed
   cJSON_AddNumberToObject(result, "tflops", speeds->step.flops / 1e12);
   cJSON_AddNumberToObject(result, "products_steps_per_second", alone);
   cJSON_AddNumberToObject(result, "share_of_products", rate / alone);
+  const Speed *best =
+      speeds->onednn.rate > speeds->products.rate ? &speeds->onednn : &speeds->products;
+  cJSON_AddNumberToObject(result, "cpu_seconds_per_step", speeds->step.cpu);
+  cJSON_AddNumberToObject(result, "products_cpu_seconds_per_step", best->cpu);
   if (speeds->onednn.rate > 0) {
     cJSON_AddNumberToObject(result, "own_products_steps_per_second", speeds->products.rate);
     cJSON_AddNumberToObject(result, "onednn_products_steps_per_second", speeds->onednn.rate);
@@ -244,7 +252,9 @@ int cli_bench(int argc, char **argv) {
       .agent_flags = {.table = agent_options, .fields = &a.config, .heading = "Agent"},
   };
   const CommandLine line = {
-      .options = own_options, .parse = parse, .arguments = NAMES,
+      .options = own_options,
+      .parse = parse,
+      .arguments = NAMES,
       .help =
           "Measure the speed of this machine. The argument chooses what is measured:\n"
           "  step     training steps per second on random data, on a CPU or a GPU\n"
