@@ -252,9 +252,7 @@ int cli_bench(int argc, char **argv) {
       .agent_flags = {.table = agent_options, .fields = &a.config, .heading = "Agent"},
   };
   const CommandLine line = {
-      .options = own_options,
-      .parse = parse,
-      .arguments = NAMES,
+      .options = own_options, .parse = parse, .arguments = NAMES,
       .help =
           "Measure the speed of this machine. The argument chooses what is measured:\n"
           "  step     training steps per second on random data, on a CPU or a GPU\n"

@@ -45,19 +45,9 @@ static float a[MOST], b[MOST], start[MOST], relu[MOST], bias[4096];
 
 // rows of c are 3 values longer than n: those must keep their values
 static Gemm gemm_of(const Case *t, float *c) {
-  Gemm x = {.m = t->m,
-            .n = t->n,
-            .k = t->k,
-            .transpose_a = t->transpose_a,
-            .transpose_b = t->transpose_b,
-            .epilogue = t->epilogue,
-            .a = a,
-            .b = b,
-            .c = c,
-            .batch = t->batch,
-            .share_a = t->share_a,
-            .share_b = t->share_b,
-            .share_c = t->share_c};
+  Gemm x = {.m = t->m, .n = t->n, .k = t->k, .transpose_a = t->transpose_a,
+            .transpose_b = t->transpose_b, .epilogue = t->epilogue, .a = a, .b = b, .c = c,
+            .batch = t->batch, .share_a = t->share_a, .share_b = t->share_b, .share_c = t->share_c};
   x.lda = (t->transpose_a ? t->m : t->k) + 1;
   x.ldb = (t->transpose_b ? t->k : t->n) + 2;
   x.ldc = t->n + 3;
