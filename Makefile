@@ -7,6 +7,7 @@
 #   make bench    speeds, as ratios to the peers
 #   make install PREFIX=/usr/local DESTDIR=   copy program, libraries, robots, models and manual pages;
 #                 make uninstall, with the same arguments, removes them
+#   make bench-step   the training step on a CPU beside PyTorch, by size
 #   make bundle   bfm and the libraries it needs in one file, for another machine
 #   make wheel    a Python wheel with the library and the program in dist; make test-wheel tries it
 #   make amalgamation   the policy runtime as one C file and one header, build/bfm_policy.c and .h
@@ -125,7 +126,9 @@ PROGRAM := view learn serve paper cli
 CLI_SRC := $(foreach folder,$(PROGRAM),$(wildcard src/$(folder)/*.c))
 LIB_SRC := $(filter-out $(CLI_SRC),$(wildcard src/*/*.c))
 CUDA_SRC := $(wildcard src/ops/*.cu)
-LIB_OBJ := $(LIB_SRC:%.c=$(BUILD)/%.o)
+# these are compiled a second time for AVX-512; the program chooses when it starts
+WIDE := $(if $(findstring x86_64,$(shell $(CC) -dumpmachine)),src/ops/cpu_gemm src/ops/cpu_layers)
+LIB_OBJ := $(LIB_SRC:%.c=$(BUILD)/%.o) $(WIDE:%=$(BUILD)/%.wide.o)
 CLI_OBJ := $(CLI_SRC:%.c=$(BUILD)/%.o)
 CUDA_OBJ := $(CUDA_SRC:%.cu=$(BUILD)/%.cu.o)
 CUDA_TESTS := $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/unit/cuda_*.c))
@@ -148,6 +151,11 @@ endif
 $(BUILD)/%.o: %.c
 	@mkdir -p $(@D)
 	$(SAY) $(CC) $(bfm_CPPFLAGS) $(bfm_CFLAGS) -c $< -o $@
+
+$(BUILD)/%.wide.o: %.c
+	@mkdir -p $(@D)
+	$(SAY) $(CC) $(bfm_CPPFLAGS) -DCPU_WIDE $(bfm_CFLAGS) -march=x86-64-v4 \
+	  -mprefer-vector-width=512 -c $< -o $@
 
 # results say which commit made them, and whether files differed from it
 COMMIT := $(shell git -c safe.directory='*' describe --always --dirty 2>/dev/null)
@@ -365,6 +373,12 @@ bench: all
 	@for program in bench/readers.py bench/reward.py bench/torch_step.py; do $(HERE) .venv-oracle/bin/python $$program; done
 	@$(HERE):tests/cli .venv/bin/python bench/serve.py
 
+# the training step on a CPU beside a current PyTorch, and its cost by size; half an hour
+bench-step: all
+	@scripts/deps.sh bench
+	@$(HERE) .venv-bench/bin/python bench/small_step.py
+	@$(HERE) .venv-bench/bin/python bench/step_costs.py
+
 # ---------------------------------- the rest ------------------------------------------------------
 
 deps:
@@ -464,5 +478,5 @@ clean:
 	rm -rf build build-* dist
 
 .PHONY: all cuda amalgamation policy examples unit deps demo docs test test-unit test-threads test-fuzz \
-        test-python test-browser test-cross test-wheel fuzz oracle bench bundle wheel install uninstall \
+        test-python test-browser test-cross test-wheel fuzz oracle bench bench-step bundle wheel install uninstall \
         format format-check lint lint-clang-tidy lint-cppcheck check clean

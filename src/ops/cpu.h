@@ -17,6 +17,7 @@
 typedef struct {
   Ops ops;  // the first member, so that this backend can cast Ops * to Cpu *
   Threads *threads;
+  void (*product)(Ops *ops, const Gemm *x);  // of float32 operands, without sums
   OneDnn *dnn;
   int error;  // status of the first failure since the last sync
   char message[512];
@@ -28,11 +29,15 @@ typedef struct {
   const void *x;  // the operation's arguments
 } Job;
 
+// for functions whose arguments the compiler knows at each call
+#define INLINE static inline __attribute__((always_inline))
+
 typedef void (*Task)(void *job, int64_t task, int worker);
 
 static inline void cpu_run(Ops *ops, const void *x, int64_t tasks, Task task) {
   Cpu *cpu = (Cpu *)ops;
   Job job = {cpu, x};
+  if (ops->products_only) return;
   threads_run(cpu->threads, tasks, task, &job);
 }
 
@@ -129,9 +134,18 @@ static inline float dot_of(const float *x, const float *y, int64_t n) {
   return sum;
 }
 
-// put the operations of cpu_layers.c, cpu_draws.c, cpu_losses.c, cpu_offline.c and cpu_explore.c into
-// the table
+// cpu_gemm.c and cpu_layers.c are compiled twice, the second time for AVX-512
+#ifdef CPU_WIDE
+#define cpu_gemm cpu_gemm_wide
+#define cpu_layers cpu_layers_wide
+#endif
+
+// put the operations of cpu_gemm.c, cpu_layers.c, cpu_draws.c, cpu_losses.c, cpu_offline.c and
+// cpu_explore.c into the table
+void cpu_gemm(Ops *ops);
 void cpu_layers(Ops *ops);
+void cpu_gemm_wide(Ops *ops);
+void cpu_layers_wide(Ops *ops);
 void cpu_draws(Ops *ops);
 void cpu_losses(Ops *ops);
 void cpu_offline(Ops *ops);

@@ -27,20 +27,30 @@ static void bias_grad(Ops *ops, const BiasGrad *x) {
 
 // ------------------------------- layer norm and activation ---------------------------------------
 
-// y = f(gain·x̂ + bias) for one segment. fmaf rounds once, here and in the gradient, so that both
-// see the same sign at a ReLU.
-static void activate(Activation f, float *y, const float *x, float mean, float scale,
-                     const float *gain, const float *bias, int64_t n) {
-  for (int64_t j = 0; j < n; j++) y[j] = fmaf((x[j] - mean) * scale, gain[j], bias[j]);
-  if (f == TANH) {
-    for (int64_t j = 0; j < n; j++) y[j] = tanh_fast(y[j]);
-  } else {
-    for (int64_t j = 0; j < n; j++) y[j] = y[j] > 0 ? y[j] : 0;
-  }
+// f(gain·x̂ + bias) before f. fmaf rounds once, here and in the gradient, so that both see the same
+// sign at a ReLU.
+static inline float shifted(float hat, float gain, float bias) { return fmaf(hat, gain, bias); }
+
+// The loops below are compiled for each f: f is known where they are inlined.
+INLINE float activated(Activation f, float value) {
+  return f == TANH ? tanh_fast(value) : value > 0 ? value : 0;
 }
 
-static inline float slope_of(Activation f, float y) {
-  return f == TANH ? 1 - y * y : y > 0 ? 1 : 0;
+INLINE float slope_of(Activation f, float y) { return f == TANH ? 1 - y * y : y > 0 ? 1 : 0; }
+
+// one block of a row: n values, whose gain and bias begin at the same column
+INLINE void norm_block(Activation f, float *y, const float *x, const float *gain, const float *bias,
+                       int64_t n, float *stats) {
+  float mean = sum_of(x, n) / n, square = 0;
+#pragma omp simd reduction(+ : square)
+  for (int64_t j = 0; j < n; j++) square += (x[j] - mean) * (x[j] - mean);
+  float scale = 1.0f / sqrtf(square / n + 1e-5f);
+#pragma omp simd
+  for (int64_t j = 0; j < n; j++) y[j] = shifted((x[j] - mean) * scale, gain[j], bias[j]);
+#pragma omp simd
+  for (int64_t j = 0; j < n; j++) y[j] = activated(f, y[j]);
+  stats[0] = mean;
+  stats[1] = scale;
 }
 
 static void norm_task(void *job, int64_t task, int worker) {
@@ -57,15 +67,11 @@ static void norm_task(void *job, int64_t task, int worker) {
     int64_t end_block = x->end_block ? x->end_block : x->blocks;
     for (int64_t k = x->first_block; k < end_block; k++) {
       int64_t lo = block_start(k, x->width, x->blocks),
-              hi = block_start(k + 1, x->width, x->blocks);
-      float mean = sum_of(in + lo, hi - lo) / (hi - lo), square = 0;
-#pragma omp simd reduction(+ : square)
-      for (int64_t j = lo; j < hi; j++) square += (in[j] - mean) * (in[j] - mean);
-      float scale = 1.0f / sqrtf(square / (hi - lo) + 1e-5f);
-      activate(x->activation, out + lo, in + lo, mean, scale, gain + lo, bias + lo, hi - lo);
+              n = block_start(k + 1, x->width, x->blocks) - lo;
       float *stats = x->stats + ((group * x->row_stride + row) * x->blocks + k) * 2;
-      stats[0] = mean;
-      stats[1] = scale;
+      if (x->activation == TANH)
+        norm_block(TANH, out + lo, in + lo, gain + lo, bias + lo, n, stats);
+      else norm_block(RELU, out + lo, in + lo, gain + lo, bias + lo, n, stats);
     }
     int64_t lo = block_start(x->first_block, x->width, x->blocks);
     int64_t hi = block_start(end_block, x->width, x->blocks);
@@ -77,47 +83,77 @@ static void norm(Ops *ops, const Norm *x) {
   cpu_run(ops, x, x->groups * chunks(x->rows, CHUNK_ROWS), norm_task);
 }
 
+// one block of a row in the gradient; the pointers begin at its first column
+typedef struct {
+  float *dx;
+  const float *dy, *x, *y;  // y: NULL if it must be computed again
+  const float *stats, *gain, *bias;
+  float *dgain, *dbias, *sums;  // sums over rows so far; NULL: not wanted
+} GradBlock;
+
+INLINE void norm_grad_block(Activation f, int has_y, int has_sums, GradBlock b, int64_t n) {
+  float mean = b.stats[0], scale = b.stats[1], sum = 0, sum_hat = 0;
+#pragma omp simd reduction(+ : sum, sum_hat)
+  for (int64_t j = 0; j < n; j++) {
+    float hat = (b.x[j] - mean) * scale;
+    float y = has_y ? b.y[j] : activated(f, shifted(hat, b.gain[j], b.bias[j]));
+    float g = b.dy[j] * slope_of(f, y);
+    if (has_sums) {
+      b.dgain[j] += g * hat;
+      b.dbias[j] += g;
+    }
+    g *= b.gain[j];
+    sum += g;
+    sum_hat += g * hat;
+    b.dx[j] = g;
+  }
+  sum /= n;
+  sum_hat /= n;
+#pragma omp simd
+  for (int64_t j = 0; j < n; j++) {
+    float dx = scale * (b.dx[j] - sum - (b.x[j] - mean) * scale * sum_hat);
+    b.dx[j] = dx;
+    if (has_sums) b.sums[j] += dx;
+  }
+}
+
+static void norm_grad_any(Activation f, GradBlock b, int64_t n) {
+  if (f == RELU && b.sums) norm_grad_block(RELU, 0, 1, b, n);
+  else if (f == RELU) norm_grad_block(RELU, 0, 0, b, n);
+  else if (b.y && b.sums) norm_grad_block(TANH, 1, 1, b, n);
+  else if (b.y) norm_grad_block(TANH, 1, 0, b, n);
+  else if (b.sums) norm_grad_block(TANH, 0, 1, b, n);
+  else norm_grad_block(TANH, 0, 0, b, n);
+}
+
 static void norm_grad_task(void *job, int64_t task, int worker) {
   ARGS(NormGrad);
-  Activation f = x->activation;
-  int64_t pieces = chunks(x->rows, CHUNK_ROWS);
+  int64_t pieces = chunks(x->rows, CHUNK_ROWS), width = x->width;
   int64_t group = task / pieces, piece = task % pieces, row = piece * CHUNK_ROWS;
   int64_t end = min64(row + CHUNK_ROWS, x->rows);
-  const float *gain = x->gain + group * x->width, *bias = x->bias + group * x->width;
-  float *sums = x->dgain ? x->scratch + (group * pieces + piece) * x->width * 3 : NULL;
-  if (sums) memset(sums, 0, x->width * 3 * sizeof *sums);
-  float in_buffer[MAX_WIDTH], dy_buffer[MAX_WIDTH], out_buffer[MAX_WIDTH], y[MAX_WIDTH];
+  float *sums = x->dgain ? x->scratch + (group * pieces + piece) * width * 3 : NULL;
+  if (sums) memset(sums, 0, width * 3 * sizeof *sums);
+  float in_buffer[MAX_WIDTH], dy_buffer[MAX_WIDTH], out_buffer[MAX_WIDTH];
   for (; row < end; row++) {
-    int64_t at = (group * x->row_stride + row) * x->width;
-    const float *in = row_read(x->x, type, at, x->width, in_buffer);
-    const float *dy = row_read(x->dy, type, at, x->width, dy_buffer);
+    int64_t at = (group * x->row_stride + row) * width;
+    const float *in = row_read(x->x, type, at, width, in_buffer);
+    const float *dy = row_read(x->dy, type, at, width, dy_buffer);
+    const float *y = type == F32 && x->y ? (const float *)x->y + at : NULL;  // bf16 has rounded it
     float *dx = row_target(x->dx, type, at, out_buffer);
     for (int64_t k = 0; k < x->blocks; k++) {
-      int64_t lo = block_start(k, x->width, x->blocks),
-              hi = block_start(k + 1, x->width, x->blocks);
-      const float *stats = x->stats + ((group * x->row_stride + row) * x->blocks + k) * 2;
-      float mean = stats[0], scale = stats[1], sum = 0, sum_hat = 0;
-      activate(f, y + lo, in + lo, mean, scale, gain + lo, bias + lo, hi - lo);
-#pragma omp simd reduction(+ : sum, sum_hat)
-      for (int64_t j = lo; j < hi; j++) {
-        float g = dy[j] * slope_of(f, y[j]), hat = (in[j] - mean) * scale;
-        if (sums) {
-          sums[j] += g * hat;
-          sums[x->width + j] += g;
-        }
-        g *= gain[j];
-        sum += g;
-        sum_hat += g * hat;
-        dx[j] = g;
+      int64_t lo = block_start(k, width, x->blocks), n = block_start(k + 1, width, x->blocks) - lo;
+      GradBlock block = {.dx = dx + lo, .dy = dy + lo, .x = in + lo, .y = y ? y + lo : NULL,
+                         .stats = x->stats + ((group * x->row_stride + row) * x->blocks + k) * 2,
+                         .gain = x->gain + group * width + lo,
+                         .bias = x->bias + group * width + lo};
+      if (sums) {
+        block.dgain = sums + lo;
+        block.dbias = block.dgain + width;
+        block.sums = block.dbias + width;
       }
-      sum /= hi - lo;
-      sum_hat /= hi - lo;
-      for (int64_t j = lo; j < hi; j++) {
-        dx[j] = scale * (dx[j] - sum - (in[j] - mean) * scale * sum_hat);
-      }
+      norm_grad_any(x->activation, block, n);
     }
-    for (int64_t j = 0; sums && j < x->width; j++) sums[2 * x->width + j] += dx[j];
-    row_write(x->dx, type, at, x->width, dx);
+    row_write(x->dx, type, at, width, dx);
   }
 }
 

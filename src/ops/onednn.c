@@ -145,6 +145,10 @@ void onednn_free(OneDnn *dnn) {
   free(dnn);
 }
 
+int onednn_uses_avx512(void) {
+  return (dnnl_get_effective_cpu_isa() & dnnl_cpu_isa_avx512_core) == dnnl_cpu_isa_avx512_core;
+}
+
 // ------------------------------- products --------------------------------------------------------
 
 // describes a [rows, cols] matrix with this leading dimension; transposed: stored as [cols, rows]

@@ -20,6 +20,9 @@ typedef struct Product Product;
 int onednn_new(OneDnn **dnn, int workers);
 void onednn_free(OneDnn *dnn);
 
+// whether the processor has AVX-512 and the environment variable ONEDNN_MAX_CPU_ISA allows it
+int onednn_uses_avx512(void);
+
 // Makes room in the cache for this many new products, by freeing all cached ones if it is too full.
 void onednn_make_room(OneDnn *dnn, int products);
 

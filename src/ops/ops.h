@@ -102,6 +102,7 @@ typedef struct {
   Activation activation;
   void *dx;  // T
   const void *dy, *x;
+  const void *y;  // Norm's output, so that a CPU need not compute it again; or NULL
   const float *stats, *gain, *bias;
   void *dgain, *dbias, *sums;  // T [G, width]; all three NULL: compute only dx
   float *scratch;
@@ -523,11 +524,14 @@ typedef struct {
 typedef struct Ops Ops;
 typedef struct OpsGraph OpsGraph;
 
+// A GPU reads products_only at record(), and has one kind of products, cuBLASLt's.
+enum { OPS_ALL, OPS_PRODUCTS, OPS_ONEDNN_PRODUCTS };
+
 struct Ops {
   const char *name;   // "cpu", "cuda:0 NVIDIA H200"
   Type type;          // T
   int64_t flops;      // floating-point operations of the products run so far
-  int products_only;  // benchmarks: a GPU's record() skips every operation but products
+  int products_only;  // benchmarks: one of the values above; not OPS_ALL: compute only products
 
   // Memory. upload and download are complete when they return.
   int (*alloc)(Ops *ops, void **memory, size_t bytes);  // zeroed

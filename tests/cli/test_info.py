@@ -396,7 +396,11 @@ def test_bench_step():
   assert process.returncode == 0, process.stderr
   result = json.loads(process.stdout)
   assert result["steps_per_second"] > 0 and result["options"]["batch"] == 16
-  assert "steps/s" in run("bench", "step", *TINY, "--seconds", "0.05", "--seeds", "2").stdout
+  alone = result["products_steps_per_second"]
+  assert alone == max(result["own_products_steps_per_second"], result["onednn_products_steps_per_second"])
+  assert result["share_of_products"] == pytest.approx(result["steps_per_second"] / alone)
+  assert 0 < result["products_cpu_seconds_per_step"] and 0 < result["cpu_seconds_per_step"] < 1
+  assert "matrix products alone" in run("bench", "step", *TINY, "--seconds", "0.05", "--seeds", "2").stdout
 
 
 @pytest.mark.parametrize("rows", [0, 1])
