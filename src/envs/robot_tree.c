@@ -110,8 +110,8 @@ static int read_child(Reader *r, yaml_event_t *event, int depth, Node *node, Nod
   **last = child;
   *last = &child->next;
   if (++node->count <= ROBOT_ITEMS) return BFM_OK;
-  return robot_fail(r->robot, child->text, "%s has more than %d entries", robot_node_kind(node->kind),
-                    ROBOT_ITEMS);
+  return robot_fail(r->robot, child->text, "%s has more than %d entries",
+                    robot_node_kind(node->kind), ROBOT_ITEMS);
 }
 
 static int read_children(Reader *r, int depth, Node *node) {
