@@ -15,6 +15,11 @@ enum { INDENT = 17, COLUMNS = 100 };
 
 // ---------------------------------- as JSON ------------------------------------------------------
 
+static void add_text(cJSON *info, const char *key, const char *text) {
+  if (text && *text) cJSON_AddStringToObject(info, key, text);
+  else cJSON_AddNullToObject(info, key);
+}
+
 static void add_counts(cJSON *info, const mjModel *m) {
   const struct {
     const char *name;
@@ -67,6 +72,13 @@ static void add_observed(cJSON *info, const World *world) {
   }
 }
 
+// the joint that an actuator moves, or NULL
+static const char *moved_by(const mjModel *m, int actuator) {
+  int type = m->actuator_trntype[actuator], joint = m->actuator_trnid[2 * actuator];
+  return type == mjTRN_JOINT || type == mjTRN_JOINTINPARENT ? mj_id2name(m, mjOBJ_JOINT, joint)
+                                                            : NULL;
+}
+
 static void add_actions(cJSON *info, const World *world) {
   const mjModel *m = world->model;
   cJSON_AddNumberToObject(info, "act_dim", m->nu);
@@ -78,6 +90,7 @@ static void add_actions(cJSON *info, const World *world) {
     char number[32];
     snprintf(number, sizeof number, "actuator:%d", u);
     cJSON_AddStringToObject(action, "name", name && *name ? name : number);
+    add_text(action, "joint", moved_by(m, u));
     cJSON_AddNumberToObject(action, "low", m->actuator_ctrlrange[2 * u]);
     cJSON_AddNumberToObject(action, "high", m->actuator_ctrlrange[2 * u + 1]);
     cJSON_AddItemToArray(actions, action);
@@ -99,11 +112,6 @@ static int add_resets(cJSON *info, const Robot *robot) {
     TRY(status);
   }
   return BFM_OK;
-}
-
-static void add_text(cJSON *info, const char *key, const char *text) {
-  if (text && *text) cJSON_AddStringToObject(info, key, text);
-  else cJSON_AddNullToObject(info, key);
 }
 
 static void add_words(cJSON *info, const Robot *robot) {
@@ -206,8 +214,11 @@ static void print_actions(const cJSON *info) {
          raw ? "which are the controls, clipped to their ranges"
              : "of which ±1 is an end of the control's range");
   cJSON_ArrayForEach(action, get(info, "actions")) {
-    printf("    %-*s %g … %g\n", INDENT - 5, get(action, "name")->valuestring,
-           number(action, "low"), number(action, "high"));
+    const char *name = get(action, "name")->valuestring;
+    const cJSON *joint = get(action, "joint");
+    int shown = cJSON_IsString(joint) && strcmp(joint->valuestring, name) != 0;
+    printf("    %-*s %g … %g%s%s\n", INDENT - 5, name, number(action, "low"),
+           number(action, "high"), shown ? ", moves " : "", shown ? joint->valuestring : "");
   }
 }
 
@@ -226,18 +237,31 @@ static void print_text(const char *name, const cJSON *text, const char *none) {
   wrap(name, cJSON_IsString(text) ? text->valuestring : none);
 }
 
+static void print_counts(const cJSON *info) {
+  static const struct {
+    const char *key, *one, *several;
+  } rows[] = {{"bodies", "body", "bodies"},
+              {"joints", "joint", "joints"},
+              {"dofs", "degree of freedom", "degrees of freedom"},
+              {"actuators", "actuator", "actuators"},
+              {"sensors", "sensor", "sensors"}};
+  printf("  %-*s", INDENT - 2, "model");
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    double count = number(info, rows[i].key);
+    printf("%.0f %s, ", count, count == 1 ? rows[i].one : rows[i].several);
+  }
+  printf("%.4g kg\n", number(info, "mass_kg"));
+}
+
 void robot_print(const cJSON *info) {
   const cJSON *item;
   printf("%s\n", get(info, "file")->valuestring);
   print_text("robot", get(info, "name"), "");
   if (cJSON_IsString(get(info, "help"))) print_text("help", get(info, "help"), "");
-  printf(
-      "  %-*s%.0f bodies, %.0f joints, %.0f degrees of freedom, %.0f actuators, %.0f sensors, %.4g "
-      "kg\n",
-      INDENT - 2, "model", number(info, "bodies"), number(info, "joints"), number(info, "dofs"),
-      number(info, "actuators"), number(info, "sensors"), number(info, "mass_kg"));
-  printf("  %-*s%g ms: %g physics steps of %g ms\n", INDENT - 2, "control step",
-         number(info, "control_step_ms"), number(info, "substeps"), number(info, "timestep_ms"));
+  print_counts(info);
+  printf("  %-*s%g ms: %g physics step%s of %g ms\n", INDENT - 2, "control step",
+         number(info, "control_step_ms"), number(info, "substeps"),
+         number(info, "substeps") == 1 ? "" : "s", number(info, "timestep_ms"));
   printf("  %-*s%g control steps, %g s\n", INDENT - 2, "episode", number(info, "episode"),
          number(info, "episode_s"));
   printf("  %-*s%.0f numbers\n", INDENT - 2, "observed", number(info, "obs_dim"));
@@ -246,7 +270,7 @@ void robot_print(const cJSON *info) {
   int resets = cJSON_GetArraySize(get(info, "reset"));
   wrap_list("reset", resets ? "" : "the model's default state", get(info, "reset"));
   print_text("terminated", get(info, "terminated"), "never: only the time limit ends an episode");
-  print_text("camera", get(info, "camera"), "none: pictures show all of the model");
+  print_text("camera", get(info, "camera"), "none: pictures look at the model from the side");
   int goals = cJSON_GetArraySize(get(info, "goal"));
   wrap_list("goal", goals ? "" : "the whole observation", get(info, "goal"));
   cJSON_ArrayForEach(item, get(info, "aliases")) {

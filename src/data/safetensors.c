@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "core/files.h"
+#include "core/paths.h"
 #include "core/units.h"
 
 #define LENGTH_BYTES 8
@@ -331,6 +332,11 @@ int safetensors_open(SafeTensors **file, const char *path) {
   int status = safetensors_parse(file, map, size);
   if (status) {
     munmap(map, size);
+    if (path_ends(path, ".xml") || path_ends(path, ".urdf") || path_ends(path, ".yaml")) {
+      return bfm_fail(status,
+                      "%s is a robot, not a model: bfm collect and bfm train make one for it",
+                      path);
+    }
     return bfm_fail_prefix(status, "%s: ", path);
   }
   (*file)->map = map;

@@ -21,8 +21,12 @@ typedef struct {
 struct Resets {
   Step *steps;
   int count;
-  int redraw;  // index of this step, -1: there is none
+  int redraw;   // index of this step, -1: there is none
+  int settled;  // physics steps of the steps before it
 };
+
+// physics steps that the attempts of one reset may take, so that it cannot take for ever
+enum { SETTLED_MAX = 200000 };
 
 // ---------------------------------- compiling ----------------------------------------------------
 
@@ -140,6 +144,7 @@ int resets_new(Resets **out, const Robot *robot, const mjModel *model) {
     Step *step = resets->steps + resets->count++;
     step->of = robot->resets + i;
     if (step->of->kind == RESET_REDRAW) resets->redraw = i;
+    else if (resets->redraw < 0) resets->settled += step->of->steps;
     status = robot_goes_on(robot, compile(robot, model, step));
   }
   if (status) {
@@ -267,6 +272,12 @@ void resets_draw(const Resets *resets, const World *world, mjData *data, Draws *
     for (at = 0; at < redraw; at++) make_step(resets->steps + at, world, data, draw);
     mj_forward(world->resting, data);
     if (!touches(world->model, data, resets->steps[redraw].of->limited)) break;
+    if ((rejected + 2) * (int64_t)resets->settled > SETTLED_MAX) {
+      mju_error(
+          "no initial state without a collision in %d draws, each of which takes %d physics "
+          "steps: settle for fewer",
+          rejected + 1, resets->settled);
+    }
     set_default(world->model, data);
   }
   for (; at < resets->count; at++) make_step(resets->steps + at, world, data, draw);

@@ -271,7 +271,11 @@ static int variable(Compiler *c, const char *place, const QuantitySource *source
   int slot = 0;
   while (slot < r->slot_count && !same_source(&r->slots[slot].source, source)) slot++;
   if (slot == r->slot_count) {
-    if (slot == MAX_SOURCES || r->value_count + source->size > MAX_VALUES) {
+    if (r->value_count + source->size > MAX_VALUES) {
+      return FAIL_AT(c, place, "the expression reads more than %d numbers of the model",
+                     MAX_VALUES);
+    }
+    if (slot == MAX_SOURCES) {
       return FAIL_AT(c, place, "the expression has more than %d different quantities", slot);
     }
     r->slots[slot] = (Slot){*source, r->value_count};

@@ -16,6 +16,7 @@
 
 #define COUNT(table) ((int)(sizeof(table) / sizeof *(table)))
 #define NAME_LENGTH 63
+#define SETTLE_MAX 100000  // physics steps of a reset
 
 // ---------------------------------- values -------------------------------------------------------
 
@@ -31,6 +32,9 @@ typedef struct {
 
 static int check_kind(const Robot *robot, const Node *node, const char *what, int kinds) {
   if (node->kind & kinds) return BFM_OK;
+  if (node->kind == TEXT && !*node->text.text) {
+    return robot_fail(robot, node->text, "%s has no entries: add some below, or remove it", what);
+  }
   char wanted[64] = "";
   for (int kind = TEXT; kind <= MAPPING; kind *= 2) {
     size_t used = strlen(wanted);
@@ -46,6 +50,11 @@ static int check_kind(const Robot *robot, const Node *node, const char *what, in
 static int read_entry(Robot *robot, const Node *child, const Key *key, void *out) {
   Suggestion nearest = {.word = child->key.text};
   for (; key->name && strcmp(key->name, child->key.text); key++) suggest_try(&nearest, key->name);
+  if (!key->name && child->kind == TEXT && !*child->text.text) {
+    return robot_fail(robot, child->key,
+                      "'%s' has no value; a text with a comma needs quotes inside of { }",
+                      child->key.text);
+  }
   if (!key->name) {
     return robot_fail(robot, child->key, "unknown key '%s'%s", child->key.text,
                       suggest_say(&nearest, ""));
@@ -297,7 +306,12 @@ static int read_redraw(Robot *robot, const Node *node, void *out) {
 }
 
 static int read_settle(Robot *robot, const Node *node, void *out) {
-  return read_whole(robot, node->text, 100000, &((RobotReset *)out)->steps);
+  int *steps = &((RobotReset *)out)->steps, sum = 0;
+  TRY(read_whole(robot, node->text, SETTLE_MAX, steps));
+  for (int i = 0; i <= robot->reset_count; i++) sum += robot->resets[i].steps;
+  if (sum <= SETTLE_MAX) return BFM_OK;
+  return robot_fail(robot, node->text,
+                    "a reset settles for at most %d physics steps in all, not %d", SETTLE_MAX, sum);
 }
 
 // in the order of ResetKind

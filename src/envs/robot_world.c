@@ -118,6 +118,9 @@ static int check_camera(const Robot *robot, const mjModel *model) {
     const char *name = mj_id2name(model, mjOBJ_CAMERA, c);
     if (name) suggest_try(&nearest, name);
   }
+  if (!model->ncam) {
+    return robot_fail(robot, robot->camera, "the model has no camera '%s', nor any other", camera);
+  }
   return robot_fail(robot, robot->camera, "the model has no camera '%s' among its %d%s", camera,
                     (int)model->ncam, suggest_say(&nearest, ""));
 }

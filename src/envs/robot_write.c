@@ -141,6 +141,22 @@ static void example(const Writer *w, const char *format, ...) {
 
 // ---------------------------------- the model and time -------------------------------------------
 
+static int is_free(const mjModel *model) {
+  int body = quantities_robot(model);
+  return model->body_jntnum[body] && model->jnt_type[model->body_jntadr[body]] == mjJNT_FREE;
+}
+
+static void write_base(const Writer *w, const char *model_name) {
+  BundleBase base = w->robot->base;
+  if (w->comments && path_ends(model_name, ".urdf")) {
+    comment(w, 0,
+            "free or fixed: whether the base of the URDF moves. If you change it, delete what is "
+            "observed and the reset below: they get the defaults of the new base");
+    base = is_free(w->model) ? BASE_FREE : BASE_FIXED;
+  }
+  if (base != BASE_DEFAULT) pair(w->out, 0, "base", base == BASE_FREE ? "free" : "fixed");
+}
+
 static void write_model(const Writer *w, const char *model_name) {
   const Robot *r = w->robot;
   if (!r->help.text) {
@@ -151,7 +167,7 @@ static void write_model(const Writer *w, const char *model_name) {
   pair(w->out, 0, "help", r->help.text);
   comment(w, 0, "the MJCF or URDF file, relative to this file");
   pair(w->out, 0, "model", model_name);
-  if (r->base != BASE_DEFAULT) pair(w->out, 0, "base", r->base == BASE_FREE ? "free" : "fixed");
+  write_base(w, model_name);
   if (w->comments) pair(w->out, 0, "assets", r->assets.text);
   gap(w);
 }
@@ -165,7 +181,7 @@ static void write_camera(const Writer *w) {
     snprintf(names + used, sizeof names - used, "%s%.40s", used ? ", " : "", name ? name : "");
   }
   if (*names) comment(w, 0, "the camera of pictures and films, one of: %s", names);
-  else comment(w, 0, "the model has no camera: pictures and films show all of it");
+  else comment(w, 0, "the model has no camera: pictures and films look at it from the side");
   pair(w->out, 0, "camera", camera);
   gap(w);
 }
@@ -241,14 +257,15 @@ static void write_joints(FILE *out, const RobotReset *reset) {
     pair(out, 0, "joints", reset->limited ? "limited" : "random");
     return;
   }
-  fputs("joints:\n", out);
+  fputs("joints: {", out);
   for (int i = 0; i < reset->joint_count; i++) {
     char text[NUMBER];
     number(text, reset->joints[i].position);
-    fputs("      ", out);
+    if (i) fputs(", ", out);
     scalar(out, reset->joints[i].name.text);
-    fprintf(out, ": %s\n", text);
+    fprintf(out, ": %s", text);
   }
+  fputs("}\n", out);
 }
 
 static void write_raise(FILE *out, const RobotReset *reset) {
@@ -304,13 +321,16 @@ static void write_terminated(const Writer *w, const char *body) {
   pair(w->out, 0, "terminated", w->robot->terminated.text);
 }
 
+// of a robot that may face any way, along its own axis: it does not observe where it faces
+static const char *forward_speed(const Writer *w) { return is_free(w->model) ? "lvx" : "vx"; }
+
 static void write_aliases(const Writer *w, const char *body) {
   const Robot *r = w->robot;
   comment(w, 0, "names for expressions; bfm names lists what they can use");
   if (!r->alias_count) {
     example(w, "aliases:");
     example(w, "  upright: {is: (1 + %s.zz) / 2, help: 1 when upright}", body);
-    example(w, "  speed: %s.vx", body);
+    example(w, "  speed: %s.%s", body, forward_speed(w));
     gap(w);
     return;
   }
@@ -339,9 +359,10 @@ static void write_tasks(const Writer *w, const char *body) {
   if (!r->task_count) {
     example(w, "tasks:");
     example(w, "  upright: {reward: %s.zz, help: stay upright}", body);
-    example(w, "  forward: {reward: \"%s.zz * tolerance(%s.vx, 1, inf, 1)\", help: go ahead}", body,
-            body);
-    example(w, "  back: {reward: -%s.vx, kind: new, help: go back}", body);
+    const char *speed = forward_speed(w);
+    example(w, "  forward: {reward: \"%s.zz * tolerance(%s.%s, 1, inf, 1)\", help: go ahead}", body,
+            body, speed);
+    example(w, "  back: {reward: -%s.%s, kind: new, help: go back}", body, speed);
     gap(w);
     return;
   }

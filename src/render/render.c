@@ -5,6 +5,7 @@
 
 #include <pthread.h>
 #include <setjmp.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -64,10 +65,49 @@ struct Render {
   mjData *data;
   mjvScene scene;
   mjvCamera camera;
+  double reach;  // how far the robot that the camera follows extends from its root
   mjvOption option;
   mjrContext gl;
   int has_scene, has_gl;
 };
+
+// without a camera in the model, pictures follow a user's robot that can go away: returns its root, or 0
+static int followed(const Render *render) {
+  const World *world = render->world;
+  int body = quantities_robot(world->model);
+  if (render->camera.type != mjCAMERA_FREE || !world->domain->bundle) return 0;
+  return world->model->body_dofnum[body] > 1 ? body : 0;
+}
+
+// sideways at once, and up and down as far as is needed to see the robot
+static void follow(Render *render) {
+  int body = followed(render);
+  double *at = render->camera.lookat, *pos = render->data->xpos + 3 * body;
+  if (!body) return;
+  mju_copy(at, pos, 2);
+  at[2] = mju_clip(at[2], pos[2] - render->reach / 2, pos[2] + render->reach / 2);
+}
+
+// the farthest point of the robot from its root, in the model's default pose
+static double reach(const mjModel *m, mjData *data, int root) {
+  double far = 0;
+  mj_kinematics(m, data);
+  for (int g = 0; g < m->ngeom; g++) {
+    int body = m->geom_bodyid[g];
+    double distance = mju_dist3(data->geom_xpos + 3 * g, data->xpos + 3 * root) + m->geom_rbound[g];
+    if (m->body_rootid[body] == m->body_rootid[root] && distance > far) far = distance;
+  }
+  return far;
+}
+
+// A large floor would make the model, of which the free camera shows all, much larger than the robot.
+static void approach(Render *render) {
+  int root = followed(render);
+  if (root) render->reach = reach(render->model, render->data, root);
+  if (render->reach <= 0) return;
+  render->camera.distance = render->reach / sin(render->model->vis.global.fovy * mjPI / 360);
+  render->camera.lookat[2] = render->data->xpos[3 * root + 2] / 2;
+}
 
 static void start(Render *render, void *argument) {
   (void)argument;
@@ -89,16 +129,7 @@ static void start(Render *render, void *argument) {
     render->camera.type = mjCAMERA_FIXED;
     render->camera.fixedcamid = id;
   }
-}
-
-// without a camera in the model, pictures follow a user's robot that can go away
-static void follow(Render *render) {
-  const World *world = render->world;
-  int body = quantities_robot(world->model);
-  if (render->camera.type != mjCAMERA_FREE || !world->domain->bundle) return;
-  if (world->model->body_dofnum[body] > 1) {
-    mju_copy(render->camera.lookat, render->data->xpos + 3 * body, 2);
-  }
+  approach(render);
 }
 
 static int open_render(Render *render) {

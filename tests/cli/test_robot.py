@@ -68,6 +68,37 @@ def test_a_description_elsewhere_finds_its_model(folder):
   assert "\nmodel: ../leg.xml\n" in (folder / "a/leg.yaml").read_text()
 
 
+URDF = """<robot name="pole">
+  <link name="base"><inertial><mass value="1"/><inertia ixx="1" ixy="0" ixz="0" iyy="1" iyz="0" izz="1"/></inertial></link>
+  <link name="pole"><inertial><mass value="1"/><inertia ixx="1" ixy="0" ixz="0" iyy="1" iyz="0" izz="1"/></inertial></link>
+  <joint name="hip" type="revolute"><parent link="base"/><child link="pole"/><axis xyz="0 1 0"/>
+    <limit lower="-1" upper="1" effort="2" velocity="1"/></joint>
+</robot>
+"""
+
+
+def test_a_start_says_whether_the_base_moves(folder):
+  (folder / "pole.urdf").write_text(URDF)
+  done("robot", "new", "pole.urdf", "-o", "pole.yaml", cwd=folder)
+  start = (folder / "pole.yaml").read_text()
+  assert "\nbase: free\n" in start and "#  speed: base.lvx\n" in start
+  (folder / "fixed.yaml").write_text("model: pole.urdf\nbase: fixed\n")
+  assert json.loads(done("info", "fixed.yaml", "--json", cwd=folder))["dofs"] == 1
+  (folder / "pole.yaml").write_text(start.split("\nobserved:")[0].replace("base: free", "base: fixed"))
+  assert json.loads(done("robot", "check", "pole.yaml", "--json", cwd=folder))["dofs"] == 1
+
+
+def test_info_names_the_joint_of_an_unnamed_motor(folder):
+  (folder / "leg.xml").write_text(LEG.replace('name="pull" ', ""))
+  text = done("info", "leg.xml", cwd=folder)
+  assert "actuator:0   -1 … 1, moves hip\n" in text and " 1 actuator, 2 sensors, " in text
+
+
+def test_positions_of_joints_are_one_step(folder):
+  (folder / "a.yaml").write_text("model: leg.xml\nreset:\n  - joints: {hip: 0.5}\n  - raise: 0.01\n")
+  assert "  reset          joints: {hip: 0.5}, raise: 0.01\n" in done("info", "a.yaml", cwd=folder)
+
+
 @pytest.mark.parametrize("arguments, sentence", [
     (["new", "leg.xml"], "name the file to write"),
     (["new", "leg.xml", "-o", "leg.txt"], "ends in .yaml"),
@@ -155,6 +186,11 @@ def test_problems_of_a_model_and_its_description(folder):
 # ---------------------------------- bad input ------------------------------------------------------
 
 
+def test_a_robot_is_no_model(folder):
+  message = refused("play", "leg.xml", "--task", "stand", "-o", "x.png", cwd=folder)
+  assert "leg.xml is a robot, not a model" in message, message
+
+
 def joints(count, motors):
   bodies = "".join(f'<body pos="{i} 0 1"><joint name="j{i}" axis="0 1 0"/><geom size=".1"/></body>'
                    for i in range(count))
@@ -207,6 +243,9 @@ DESCRIPTIONS = {
     "never": ("reset:\n  - keyframe: up", "r.yaml:3:15: the model has no keyframe 'up'"),
     "touches": ("edits: {change: {body trunk: {pos: 0 0 0}}}\nreset:\n  - redraw",
                 "r.yaml:4:5: no episode can start: no initial state without a collision"),
+    "slow": ("edits: {change: {body trunk: {pos: 0 0 0}}}\nreset:\n  - settle: 100000\n  - redraw",
+             "r.yaml:5:5: no episode can start: no initial state without a collision in 2 draws, each of which takes "
+             "100000 physics steps: settle for fewer"),
     "assets": ("assets: none", "r.yaml:2:9: there is no folder none"),
 }
 
@@ -220,6 +259,14 @@ def test_bad_descriptions(folder, case):
   process = run("robot", "check", "r.yaml", cwd=folder)
   assert process.returncode == 3 and process.stdout == message.removeprefix("bfm: ")
   assert sorted(path.name for path in folder.iterdir()) == ["leg.xml", "r.yaml"]
+
+
+def test_an_expression_that_reads_too_much(folder):
+  free = '<body pos="0 0 1"><freejoint/><geom size=".1" contype="0" conaffinity="0"/></body>' * 1200
+  (folder / "leg.xml").write_text(LEG.replace("</worldbody>", free + "</worldbody>"))
+  (folder / "r.yaml").write_text("model: leg.xml\nobserved: {a: hip}\nreset: []\ntasks: {t: norm(qpos)}\n")
+  process = run("robot", "check", "r.yaml", cwd=folder)
+  assert process.stdout == "r.yaml:4:17: the expression reads more than 8192 numbers of the model\n"
 
 
 def test_unnamed_elements_work(tmp_path):

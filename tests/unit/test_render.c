@@ -1,11 +1,15 @@
 // Pictures: something is drawn, and an error of MuJoCo's renderer becomes a status instead of the end
 // of the process.
 
+#define _GNU_SOURCE  // mkstemps
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -54,6 +58,36 @@ static void test_sizes(void **state) {
   assert_int_equal(render_new(&render, *state, SIDE, 10000), BFM_BAD_ARGUMENT);
 }
 
+// A red robot on a large black floor, which falls, stands or flies: pictures show it, and not only a dot of it.
+static void test_a_robot_is_seen(void **state) {
+  (void)state;
+  static const char xml[] =
+      "<mujoco><worldbody><light pos='0 0 3' dir='0 0 -1'/>"
+      "<geom type='plane' size='50 50 1' rgba='0 0 0 1'/>"
+      "<body name='box' pos='0 0 .5'><freejoint/><geom type='box' size='.2 .2 .2' rgba='1 0 0 1'/>"
+      "<body><joint name='j' axis='0 1 0'/><geom size='.1' rgba='1 0 0 "
+      "1'/></body></body></worldbody>"
+      "<actuator><motor joint='j'/></actuator></mujoco>";
+  static const double heights[] = {0.2, 0.5, 5};
+  char path[] = "/tmp/test_render_XXXXXX.xml";
+  int fd = mkstemps(path, 4);
+  assert_true(fd >= 0 && write(fd, xml, sizeof xml - 1) == sizeof xml - 1 && !close(fd));
+  const World *world = world_of(path);
+  unlink(path);
+  Render *render;
+  assert_int_equal(render_new(&render, world, SIDE, SIDE), BFM_OK);
+  for (int i = 0; i < 3; i++) {
+    const double qpos[] = {40, 7, heights[i], 1, 0, 0, 0, 0};
+    uint8_t rgb[SIDE * SIDE * 3];
+    int red = 0;
+    assert_int_equal(render_draw(render, qpos, rgb, 3 * SIDE), BFM_OK);
+    for (int p = 0; p < SIDE * SIDE; p++) red += rgb[3 * p] > 60 && rgb[3 * p + 1] < 30;
+    assert_in_range(red, SIDE * SIDE / 12, SIDE * SIDE * 3 / 4);
+  }
+  render_free(render);
+  world_release(world);
+}
+
 int main(void) {
   const World *world = world_of("point_mass");
   Render *render;
@@ -62,6 +96,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_prestate(test_errors_of_mujoco, (void *)world),
       cmocka_unit_test_prestate(test_sizes, (void *)world),
+      cmocka_unit_test(test_a_robot_is_seen),
   };
   int failed = here ? cmocka_run_group_tests(tests, NULL, NULL) : 0;  // else there is no OpenGL
   world_release(world);
