@@ -57,15 +57,15 @@ def measure(panel, options, seconds):
 
 
 def measure_all(rounds, seconds):
-  todo = points()
-  found = [[] for _ in todo]
+  pending = points()
+  found = [[] for _ in pending]
   for _ in range(rounds):
-    for turns, (panel, _, options) in zip(found, todo):
+    for turns, (panel, _, options) in zip(found, pending):
       turns.append(measure(panel, options, seconds))
   return [{"bench": "step_costs", "panel": panel, "x": x, "options": options, "rounds": rounds,
            "load": os.getloadavg()[0],
            **{key: statistics.median(turn[key] for turn in turns) for key in turns[0]}}
-          for turns, (panel, x, options) in zip(found, todo)]
+          for turns, (panel, x, options) in zip(found, pending)]
 
 
 def draw(rows):
