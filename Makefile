@@ -84,7 +84,7 @@ SONAME := libbfm.so.$(MAJOR)$(if $(filter 0,$(MAJOR)),.$(MINOR))
 LIBRARY := $(BUILD)/libbfm.so.$(MAJOR).$(MINOR).$(call VERSION_PART,PATCH)
 
 # the library ends with src/train; the rest is the program
-PROGRAM := view learn serve paper cli
+PROGRAM := view learn serve sweep paper cli
 CLI_SRC := $(foreach folder,$(PROGRAM),$(wildcard src/$(folder)/*.c))
 LIB_SRC := $(filter-out $(CLI_SRC),$(wildcard src/*/*.c))
 CUDA_SRC := $(wildcard src/ops/*.cu)
@@ -111,8 +111,8 @@ ifneq ($(COMMIT),$(shell cat $(BUILD)/commit 2>/dev/null))
 endif
 $(BUILD)/commit:
 	@mkdir -p $(@D) && echo '$(COMMIT)' >$@
-$(BUILD)/src/paper/ledger.o: bfm_CPPFLAGS += -DBFM_COMMIT='"$(COMMIT)"'
-$(BUILD)/src/paper/ledger.o: $(BUILD)/commit
+$(BUILD)/src/sweep/journal.o: bfm_CPPFLAGS += -DBFM_COMMIT='"$(COMMIT)"'
+$(BUILD)/src/sweep/journal.o: $(BUILD)/commit
 
 # library and plugin call each other only when they were compiled with the same operations
 OPS_SUM := $(firstword $(shell cksum src/ops/ops.h))
