@@ -43,12 +43,12 @@ static const Option sweep_options[] = {
 enum { DRY = 0x100, RETRY, LEAVE };
 
 static const struct argp_option own_options[] = {
-    {"output", 'o', "FOLDER", 0, "the folder of the sweep, shared by all machines; show: write a plot",
-     0},
+    {"output", 'o', "FOLDER", 0,
+     "the folder of the sweep, shared by all machines; show: write a plot", 0},
     {"dry-run", DRY, NULL, 0, "list the cells with their states and commands, and run nothing", 0},
     {"retry", RETRY, NULL, 0, "run the cells again that have failed", 0},
-    {"no-wait", LEAVE, NULL, 0, "end when all cells are taken, although other processes may still die",
-     0},
+    {"no-wait", LEAVE, NULL, 0,
+     "end when all cells are taken, although other processes may still die", 0},
     {"json", 'j', NULL, 0, "show: print one JSON object per row, each on a line", 0},
     {"quiet", 'q', NULL, 0, "print nothing but errors", 0},
     {0},
@@ -182,7 +182,8 @@ static int check_show(const Arguments *a) {
   cJSON_ArrayForEach(flag, a->flags.given) {
     if (strcmp(flag->string, "value")) other = flag->string;
   }
-  if (other) return bfm_fail(BFM_BAD_ARGUMENT, "--%s is not an option of show: leave it out", other);
+  if (other)
+    return bfm_fail(BFM_BAD_ARGUMENT, "--%s is not an option of show: leave it out", other);
   if (a->count == 2) return BFM_OK;
   return bfm_fail(BFM_BAD_ARGUMENT, "name the folder of the sweep: bfm sweep show runs/sweep");
 }

@@ -116,7 +116,8 @@ static void print_json(const Results *r) {
   }
   for (int i = 0; i < r->failed; i++) {
     cJSON *line = cJSON_CreateObject();
-    cJSON_AddItemToObject(line, "cell", cJSON_Duplicate(cJSON_GetObjectItem(r->failures[i], "cell"), 1));
+    cJSON_AddItemToObject(line, "cell",
+                          cJSON_Duplicate(cJSON_GetObjectItem(r->failures[i], "cell"), 1));
     cJSON_AddItemToObject(line, "error",
                           cJSON_Duplicate(cJSON_GetObjectItem(r->failures[i], "error"), 1));
     cli_print_json(line);
@@ -144,7 +145,8 @@ static int find_or_add(Names *n, const char *text) {
 }
 
 static int names_new(Names *n, int count) {
-  *n = (Names){calloc((size_t)count + 1, NAME_SIZE), calloc((size_t)count + 1, sizeof *n->names), 0};
+  *n =
+      (Names){calloc((size_t)count + 1, NAME_SIZE), calloc((size_t)count + 1, sizeof *n->names), 0};
   return n->text && n->names ? BFM_OK : bfm_fail(BFM_NO_MEMORY, "out of memory for a plot");
 }
 
@@ -192,8 +194,8 @@ static int draw_bars(const Results *r, Names *groups, Names *bars, const char *p
       value[at] = interval->mean;
       spread[at] = (interval->high - interval->low) / 2;
     }
-    plots[v] = (PlotBars){r->values[v], groups->count, bars->count, groups->names, bars->names, value,
-                          spread};
+    plots[v] = (PlotBars){r->values[v], groups->count, bars->count, groups->names,
+                          bars->names,  value,         spread};
   }
   int status = plot_bars(plots, panels, "mean and 95% interval", path);
   free(numbers);

@@ -75,7 +75,8 @@ static const char *const states[] = {"free", "held", "done"};
 
 static int path_of(const Claims *c, const char *cell, int number, char out[PATH_MAX]) {
   int n = snprintf(out, PATH_MAX, "%s/%s.%d.claim", c->folder.path, cell, number);
-  return n < PATH_MAX ? BFM_OK : bfm_fail(BFM_BAD_ARGUMENT, "the folder's name is too long: %s", out);
+  return n < PATH_MAX ? BFM_OK
+                      : bfm_fail(BFM_BAD_ARGUMENT, "the folder's name is too long: %s", out);
 }
 
 // the content of the present claim, padded so that every write covers the one before
@@ -163,7 +164,8 @@ static int start_thread(Claims *c) {
   pthread_sigmask(SIG_SETMASK, &all, &before);
   c->running = !pthread_create(&c->thread, NULL, renew_always, c);
   pthread_sigmask(SIG_SETMASK, &before, NULL);
-  return c->running ? BFM_OK : bfm_fail(BFM_NO_MEMORY, "cannot start the thread that renews claims");
+  return c->running ? BFM_OK
+                    : bfm_fail(BFM_NO_MEMORY, "cannot start the thread that renews claims");
 }
 
 // ---------------------------------- opening and closing ------------------------------------------
@@ -207,7 +209,8 @@ static int exists(const Claims *c, const char *cell, int number) {
 }
 
 // read the newest claim; the number is 0 if there is none
-static int read_newest(const Claims *c, const CellClaim *claim, int *number, char text[CLAIM_TEXT]) {
+static int read_newest(const Claims *c, const CellClaim *claim, int *number,
+                       char text[CLAIM_TEXT]) {
   char path[PATH_MAX];
   *number = exists(c, claim->name, claim->number) ? claim->number : 0;
   while (exists(c, claim->name, *number + 1)) ++*number;

@@ -21,11 +21,11 @@ typedef enum {
 typedef struct {
   char name[CLAIM_NAME];
   ClaimState state;
-  int number;            // of the newest claim; 0: there is none
-  int deaths;            // processes that died on the cell
-  char holder[96];       // "host a, process 12"
-  char text[CLAIM_TEXT]; // the file as it was read last …
-  double since;          // … and when this process saw it change, by its own clock
+  int number;             // of the newest claim; 0: there is none
+  int deaths;             // processes that died on the cell
+  char holder[96];        // "host a, process 12"
+  char text[CLAIM_TEXT];  // the file as it was read last …
+  double since;           // … and when this process saw it change, by its own clock
 } CellClaim;
 
 // the claims of one process, which holds one cell at most; a thread renews its claim

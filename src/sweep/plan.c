@@ -27,9 +27,9 @@
 typedef struct {
   Sweep *sweep;
   yaml_document_t document;
-  int collections;  // cells that are collections
-  char **names;     // [names_count] of the collections in the file, …
-  int (*ranges)[2]; // … and the cells of each
+  int collections;   // cells that are collections
+  char **names;      // [names_count] of the collections in the file, …
+  int (*ranges)[2];  // … and the cells of each
   int names_count;
 } Reader;
 
@@ -74,11 +74,11 @@ static int need_key(Reader *r, const yaml_node_t *mapping, const yaml_node_pair_
   return BFM_OK;
 }
 
-#define EACH_PAIR(pair, of)                                                  \
-  for (const yaml_node_pair_t *pair = (of)->data.mapping.pairs.start;        \
+#define EACH_PAIR(pair, of)                                           \
+  for (const yaml_node_pair_t *pair = (of)->data.mapping.pairs.start; \
        pair < (of)->data.mapping.pairs.top; pair++)
-#define EACH_ITEM(item, of)                                                  \
-  for (const yaml_node_item_t *item = (of)->data.sequence.items.start;       \
+#define EACH_ITEM(item, of)                                            \
+  for (const yaml_node_item_t *item = (of)->data.sequence.items.start; \
        item < (of)->data.sequence.items.top; item++)
 
 // ---------------------------------- options ------------------------------------------------------
@@ -124,11 +124,11 @@ static int find_option(const Reader *r, int collect, const yaml_node_t *node, co
 typedef struct {
   const char *name;
   cJSON *values;
-  int varies, line;
+  int count, varies;
 } Axis;
 
 typedef struct {
-  int collect, count, line;
+  int collect, count;
   Axis axes[128];
 } Grid;
 
@@ -155,7 +155,7 @@ static int add_value(const Reader *r, const yaml_node_t *node, Axis *axis, const
   }
   options_get(option, &fields, value, sizeof value);
   cJSON_AddItemToArray(axis->values, cJSON_CreateString(value));
-  if (cJSON_GetArraySize(axis->values) <= SWEEP_CELLS) return BFM_OK;
+  if (++axis->count <= SWEEP_CELLS) return BFM_OK;
   return fail_at(r, node, "%s has more than %d values", option->name, SWEEP_CELLS);
 }
 
@@ -230,7 +230,8 @@ static int add_data(Reader *r, const yaml_node_t *node, Axis *axis) {
     cJSON_AddItemToArray(axis->values, cJSON_CreateStringArray(&name, 1));
     return BFM_OK;
   }
-  if (node->type != YAML_SEQUENCE_NODE) return fail_at(r, node, "a dataset must be a name or a file");
+  if (node->type != YAML_SEQUENCE_NODE)
+    return fail_at(r, node, "a dataset must be a name or a file");
   cJSON *together = cJSON_CreateArray();
   cJSON_AddItemToArray(axis->values, together);
   EACH_ITEM(item, node) {
@@ -243,8 +244,8 @@ static int add_data(Reader *r, const yaml_node_t *node, Axis *axis) {
       return fail_at(r, one, "%s has %d cells, but only one dataset can be in a list with others",
                      name, r->ranges[at][1] - r->ranges[at][0]);
     }
-    cJSON_AddItemToArray(together,
-                         cJSON_CreateString(at < 0 ? name : r->sweep->cells[r->ranges[at][0]].label));
+    cJSON_AddItemToArray(together, cJSON_CreateString(
+                                       at < 0 ? name : r->sweep->cells[r->ranges[at][0]].label));
   }
   return BFM_OK;
 }
@@ -281,15 +282,16 @@ static int read_axis(Reader *r, Grid *g, const yaml_node_t *key, const char *nam
   const Option *table, *option = NULL;
   int argument = !strcmp(name, argument_of(g->collect));
   if (!argument) TRY(find_option(r, g->collect, key, name, &table, &option));
-  if (option) name = option->name;  // z_mix is z-mix
+  if (option) name = option->name;        // z_mix is z-mix
   if (axis_find(g, name)) return BFM_OK;  // a grid's own option instead of the common one
   if (g->count == AXES) return fail_at(r, key, "more than %d options", AXES);
   Axis *axis = &g->axes[g->count++];
-  *axis = (Axis){.name = name, .values = cJSON_CreateArray(), .line = (int)key->start_mark.line + 1};
+  *axis = (Axis){.name = name, .values = cJSON_CreateArray()};
   if (!axis->values) return bfm_fail(BFM_NO_MEMORY, "out of memory for the values of %s", name);
   if (option) TRY(read_values(r, node, axis, table, option));
   else TRY(g->collect ? read_domain(r, node, axis) : read_data(r, node, axis));
-  if (cJSON_GetArraySize(axis->values)) return BFM_OK;
+  axis->count = cJSON_GetArraySize(axis->values);
+  if (axis->count) return BFM_OK;
   return fail_at(r, key, "%s has no values: the grid is empty", name);
 }
 
@@ -325,7 +327,8 @@ static char *identity(const Sweep *sweep, const SweepCell *cell) {
   }
   cJSON_ArrayForEach(item, cell->options) sorted[count++] = item;
   qsort(sorted, (size_t)count, sizeof *sorted, by_option);
-  for (int i = 0; i < count; i++) fprintf(out, "%s=%s\n", sorted[i]->string, sorted[i]->valuestring);
+  for (int i = 0; i < count; i++)
+    fprintf(out, "%s=%s\n", sorted[i]->string, sorted[i]->valuestring);
   if (!fclose(out)) return text;
   free(text);
   return NULL;
@@ -333,6 +336,19 @@ static char *identity(const Sweep *sweep, const SweepCell *cell) {
 
 static const char *option_of(const SweepCell *cell, const char *name) {
   return cJSON_GetStringValue(cJSON_GetObjectItem(cell->options, name));
+}
+
+// the name of a cell's data: of a collection its own, of a training its first dataset's
+static const char *data_name(const SweepCell *cell) {
+  if (cell->collect) return cell->label;
+  return path_base(cJSON_GetArrayItem(cell->data, 0)->valuestring);
+}
+
+// without what varies, or the extension
+static int data_length(const SweepCell *cell) {
+  const char *name = data_name(cell), *dot = strrchr(name, '.');
+  int length = (int)strcspn(name, " ");
+  return !cell->collect && cell->inputs->path && dot && dot > name ? (int)(dot - name) : length;
 }
 
 // A name that depends on the cell alone, not on which options the file varies: the data, the algorithm,
@@ -343,12 +359,12 @@ static int name_cell(const Sweep *sweep, SweepCell *cell) {
   const unsigned char *bytes = (const unsigned char *)text;
   size_t length = strlen(text);
   unsigned sum = (unsigned)crc32_z(0, bytes, length);
-  unsigned other = (unsigned)adler32_z(sum, bytes, length) ^ (unsigned)crc32_z(~sum, bytes, length / 2);
+  unsigned other =
+      (unsigned)adler32_z(sum, bytes, length) ^ (unsigned)crc32_z(~sum, bytes, length / 2);
   free(text);
-  const char *first = cell->collect ? cell->label : path_base(cJSON_GetArrayItem(cell->data, 0)->valuestring);
   const char *second = option_of(cell, cell->collect ? "domain" : "algo");
   const char *seed = option_of(cell, "seed");
-  snprintf(words, sizeof words, "%.*s-%.32s-seed%.16s", (int)strcspn(first, " "), first,
+  snprintf(words, sizeof words, "%.*s-%.32s-seed%.16s", data_length(cell), data_name(cell),
            second ? path_base(second) : options_find(agent_options, "algo")->fallback,
            seed ? seed : "0");
   for (char *c = words; *c; c++) {
@@ -380,9 +396,8 @@ static int check_training(const SweepCell *cell) {
 // the combination number `index` of the grid's values, of which the last option's change fastest
 static void choose(const Grid *g, int64_t index, const cJSON *values[AXES]) {
   for (int i = g->count - 1; i >= 0; i--) {
-    int count = cJSON_GetArraySize(g->axes[i].values);
-    values[i] = cJSON_GetArrayItem(g->axes[i].values, (int)(index % count));
-    index /= count;
+    values[i] = cJSON_GetArrayItem(g->axes[i].values, (int)(index % g->axes[i].count));
+    index /= g->axes[i].count;
   }
 }
 
@@ -438,9 +453,7 @@ static void free_cell(SweepCell *cell) {
 static int expand(Reader *r, const Grid *g, const char *name, const yaml_node_t *node) {
   Sweep *s = r->sweep;
   int64_t count = 1;
-  for (int i = 0; i < g->count && count <= SWEEP_CELLS; i++) {
-    count *= cJSON_GetArraySize(g->axes[i].values);
-  }
+  for (int i = 0; i < g->count && count <= SWEEP_CELLS; i++) { count *= g->axes[i].count; }
   if (s->count + count > SWEEP_CELLS) {
     return fail_at(r, node, "the sweep has more than %d cells", SWEEP_CELLS);
   }
@@ -473,7 +486,8 @@ static int read_collections(Reader *r, const yaml_node_t *node) {
     int first = r->sweep->count;
     TRY(need_key(r, node, pair, &name));
     if (strlen(name) > 60 || strchr(name, ' ')) {
-      return fail_at(r, key, "\"%.64s\" cannot name a dataset: use up to 60 characters without spaces",
+      return fail_at(r, key,
+                     "\"%.64s\" cannot name a dataset: use up to 60 characters without spaces",
                      name);
     }
     int status = read_grid(r, &grid, node_at(r, pair->value));
@@ -510,7 +524,8 @@ static int read_trainings(Reader *r, const yaml_node_t *node, const yaml_node_t 
 }
 
 static int by_name(const void *x, const void *y) {
-  return strcmp((*(const SweepCell *const *)x)->claim.name, (*(const SweepCell *const *)y)->claim.name);
+  return strcmp((*(const SweepCell *const *)x)->claim.name,
+                (*(const SweepCell *const *)y)->claim.name);
 }
 
 static int check_duplicates(const Sweep *s) {
@@ -533,7 +548,8 @@ static int read_document(Reader *r) {
   static const char *const keys[] = {"collect", "common", "train"};
   const yaml_node_t *parts[3] = {NULL};
   yaml_node_t *root = yaml_document_get_root_node(&r->document);
-  if (!root) return bfm_fail(BFM_BAD_FILE, "%s is empty: it must have collect: or train:", r->sweep->path);
+  if (!root)
+    return bfm_fail(BFM_BAD_FILE, "%s is empty: it must have collect: or train:", r->sweep->path);
   TRY(need_mapping(r, root, "a sweep"));
   EACH_PAIR(pair, root) {
     const char *key;
@@ -550,7 +566,8 @@ static int read_document(Reader *r) {
   if (parts[0]) TRY(read_collections(r, parts[0]));
   if (parts[2]) TRY(read_trainings(r, parts[2], parts[1]));
   if (!r->sweep->count) {
-    return bfm_fail(BFM_BAD_FILE, "%s has no cells: it must have collect: or train:", r->sweep->path);
+    return bfm_fail(BFM_BAD_FILE,
+                    "%s has no cells: it must have collect: or train:", r->sweep->path);
   }
   return check_duplicates(r->sweep);
 }
@@ -598,8 +615,9 @@ void sweep_free(Sweep *s) {
 int sweep_output(const SweepCell *cell, const char *folder, char out[PATH_MAX]) {
   int n = snprintf(out, PATH_MAX, "%s/%s/%s%s", folder, cell->collect ? "data" : "train",
                    cell->claim.name, cell->collect ? ".h5" : "");
-  return n < PATH_MAX - 64 ? BFM_OK
-                           : bfm_fail(BFM_BAD_ARGUMENT, "the folder's name is too long: %s", folder);
+  return n < PATH_MAX - 64
+             ? BFM_OK
+             : bfm_fail(BFM_BAD_ARGUMENT, "the folder's name is too long: %s", folder);
 }
 
 int sweep_input(const Sweep *sweep, const SweepData *data, const char *folder, char out[PATH_MAX]) {
@@ -624,7 +642,8 @@ static int complete_list(const Sweep *sweep, const char *names, char out[PATH_MA
                   OPTION_TEXT_SIZE - 1);
 }
 
-int sweep_value(const Sweep *sweep, const SweepCell *cell, const cJSON *option, char out[PATH_MAX]) {
+int sweep_value(const Sweep *sweep, const SweepCell *cell, const cJSON *option,
+                char out[PATH_MAX]) {
   const char *name = option->string, *value = option->valuestring;
   int robot = !strcmp(name, "domain") || !strcmp(name, "env");
   if (robot && robot_is_path(value)) return path_beside(out, sweep->path, value);
@@ -635,7 +654,8 @@ int sweep_value(const Sweep *sweep, const SweepCell *cell, const cJSON *option, 
 
 // a word of a command line, in quotes if a shell would divide or change it
 static void print_word(const char *word, FILE *out) {
-  static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-+=/,:@%";
+  static const char plain[] =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-+=/,:@%";
   if (*word && !word[strspn(word, plain)]) {
     fprintf(out, " %s", word);
     return;

@@ -219,9 +219,8 @@ static int fill_values(const Results *r, ResultRow *row) {
       status = add_numbers(row->lines[i], r->values[v], &numbers);
     }
     row->counts[v] = numbers.count;
-    row->intervals[v] = numbers.count
-                            ? mean_interval(numbers.numbers, numbers.count, CONFIDENCE)
-                            : (Interval){NAN, NAN, NAN};
+    row->intervals[v] = numbers.count ? mean_interval(numbers.numbers, numbers.count, CONFIDENCE)
+                                      : (Interval){NAN, NAN, NAN};
     free(numbers.numbers);
     TRY(status);
   }
@@ -236,7 +235,8 @@ static int split_values(Results *r, const char *values) {
     if (*name) r->values[r->value_count++] = name;
   }
   if (r->value_count) return BFM_OK;
-  return bfm_fail(BFM_BAD_ARGUMENT, "--value is \"%s\", but must name a value such as return", values);
+  return bfm_fail(BFM_BAD_ARGUMENT, "--value is \"%s\", but must name a value such as return",
+                  values);
 }
 
 static void suggest_names(const cJSON *object, Suggestion *nearest) {
@@ -252,9 +252,11 @@ static int check_values(const Results *r) {
     suggest_try(&nearest, "return");
     suggest_try(&nearest, "seconds");
     for (int i = 0; i < r->row_count; i++) {
-      const cJSON *line = r->rows[i].lines[0], *results = cJSON_GetObjectItem(line, "results");
+      const cJSON *line = r->rows[i].lines[0], *one;
       count += r->rows[i].counts[v];
-      suggest_names(cJSON_GetObjectItem(cJSON_GetArrayItem(results, 0), "returns"), &nearest);
+      cJSON_ArrayForEach(one, cJSON_GetObjectItem(line, "results")) {
+        suggest_names(cJSON_GetObjectItem(one, "returns"), &nearest);
+      }
       suggest_names(cJSON_GetObjectItem(line, "log"), &nearest);
     }
     if (count || !r->row_count || !strcmp(r->values[v], "return")) continue;
@@ -269,7 +271,8 @@ static int check_values(const Results *r) {
 static ResultRow *find_row(const Results *r, const cJSON *shown) {
   for (int i = 0; i < r->row_count; i++) {
     int c = 0;
-    while (c < r->column_count && !strcmp(r->rows[i].texts[c], shown_text(shown, r->columns[c]))) c++;
+    while (c < r->column_count && !strcmp(r->rows[i].texts[c], shown_text(shown, r->columns[c])))
+      c++;
     if (c == r->column_count) return &r->rows[i];
   }
   return NULL;

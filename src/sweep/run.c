@@ -62,14 +62,13 @@ static int by_claim(const void *x, const void *y) {
 static int apply_lines(const JournalLines *lines, SweepCell *const *sorted, int count) {
   for (int i = 0; i < lines->count; i++) {
     const JournalLine *line = &lines->lines[i];
-    SweepCell key, *at = &key, *const *found;
+    SweepCell key, *at = &key, *const * found;
     TRY(results_check(lines, line));
     snprintf(key.claim.name, sizeof key.claim.name, "%s",
              cJSON_GetObjectItem(line->item, "cell")->valuestring);
     found = bsearch(&at, sorted, (size_t)count, sizeof *sorted, by_claim);
     if (!found || (*found)->state == CELL_FINISHED) continue;
-    (*found)->state =
-        cJSON_HasObjectItem(line->item, "error") ? CELL_FAILED : CELL_FINISHED;
+    (*found)->state = cJSON_HasObjectItem(line->item, "error") ? CELL_FAILED : CELL_FINISHED;
   }
   return BFM_OK;
 }
@@ -166,10 +165,11 @@ static int collect(const Worker *w, const SweepCell *cell, const char *path) {
 // the ledger says that another process has collected this dataset
 static int check_input(const Worker *w, const SweepData *data, const char *path) {
   if (data->path || !access(path, F_OK)) return BFM_OK;
-  return bfm_fail(BFM_IO,
-                  "%s was collected by another process, but is not here: all machines must share the "
-                  "folder %s",
-                  path, w->plan->folder);
+  return bfm_fail(
+      BFM_IO,
+      "%s was collected by another process, but is not here: all machines must share the "
+      "folder %s",
+      path, w->plan->folder);
 }
 
 static int train_on(const Worker *w, const SweepCell *cell, const char *const *data,
@@ -189,7 +189,7 @@ static int train_on(const Worker *w, const SweepCell *cell, const char *const *d
 }
 
 static int train(const Worker *w, const SweepCell *cell, const char *folder) {
-  char (*paths)[PATH_MAX] = calloc((size_t)cell->input_count + 1, sizeof *paths);
+  char(*paths)[PATH_MAX] = calloc((size_t)cell->input_count + 1, sizeof *paths);
   const char **data = calloc((size_t)cell->input_count + 1, sizeof *data);
   int status = paths && data ? BFM_OK : bfm_fail(BFM_NO_MEMORY, "out of memory for datasets");
   for (int i = 0; i < cell->input_count && !status; i++) {
@@ -460,7 +460,8 @@ static int open_worker(Worker *w) {
   TRY(path_join(ledger, w->plan->folder, SWEEP_LEDGER));
   int status = claims_open(&w->claims, ledger, w->plan->expire);
   if (status) {
-    return bfm_fail_prefix(status, "a sweep needs a folder that it can write into on all machines: ");
+    return bfm_fail_prefix(status,
+                           "a sweep needs a folder that it can write into on all machines: ");
   }
   TRY(journal_open(&w->journal, ledger));
   TRY(refresh(w));

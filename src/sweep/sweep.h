@@ -11,7 +11,7 @@
 #include "bfm.h"
 #include "sweep/claim.h"
 
-#define SWEEP_CELLS 100000  // at most
+#define SWEEP_CELLS 10000  // at most
 
 typedef enum {
   CELL_WAITING,   // has no result yet
@@ -26,15 +26,15 @@ typedef struct {
 } SweepData;
 
 typedef struct {
-  int collect;       // 1: a collection, 0: a training
-  cJSON *options;    // texts by name, in the order of the file; paths as in the file
-  cJSON *data;       // of a training: the names of its datasets
-  char label[256];   // of a collection: its name and what varies, such as "mood seed=1"
-  SweepData *inputs; // [input_count] of a training
+  int collect;        // 1: a collection, 0: a training
+  cJSON *options;     // texts by name, in the order of the file; paths as in the file
+  cJSON *data;        // of a training: the names of its datasets
+  char label[256];    // of a collection: its name and what varies, such as "mood seed=1"
+  SweepData *inputs;  // [input_count] of a training
   int input_count;
   CellState state;
-  CellClaim claim;   // its name is that of the cell, of its folder and of its dataset
-  int retried;       // the number of the claim whose failure may be tried again; 0: none
+  CellClaim claim;  // its name is that of the cell, of its folder and of its dataset
+  int retried;      // the number of the claim whose failure may be tried again; 0: none
 } SweepCell;
 
 typedef struct {
@@ -66,9 +66,9 @@ int sweep_value(const Sweep *sweep, const SweepCell *cell, const cJSON *option, 
 
 typedef struct {
   const char *folder;
-  const char *machine;   // options that say where a cell runs, as JSON: device, threads
-  double expire;         // seconds without a renewal until a claim of another machine is dead
-  int retry, leave;      // run failed cells again; leave when all cells are taken
+  const char *machine;  // options that say where a cell runs, as JSON: device, threads
+  double expire;        // seconds without a renewal until a claim of another machine is dead
+  int retry, leave;     // run failed cells again; leave when all cells are taken
   bfm_progress_callback *progress;                  // of the cell that runs
   void (*report)(void *context, const char *line);  // called with a line about the next step
   void *context;                                    // of both functions
