@@ -3,6 +3,7 @@
 #   make demo     build, and show what bfm does, in a minute
 #   make test     unit, fuzz, command-line and Python tests
 #   make test-browser   the playground in a browser
+#   make test-slurm     the scripts for clusters, on a Slurm of one node (needs root)
 #   make oracle   live comparison with PyTorch and dm_control
 #   make bench    speeds, as ratios to the peers
 #   make bundle   bfm and the libraries it needs in one file, for another machine
@@ -253,6 +254,11 @@ test-browser: all
 	@python=.venv-browser/bin/python; [ -x $$python ] || python=.venv/bin/python; \
 	  $(HERE) $$python $(PYTEST) tests/browser
 
+# Not in "make test": without Slurm or root the tests are skipped, with a word why.
+test-slurm: all
+	@scripts/deps.sh slurm
+	@$(HERE) .venv/bin/python -m pytest -q -rs -p no:cacheprovider tests/slurm
+
 # an OpenBLAS older than the CPU takes it for one without AVX, a tenth as fast
 CORETYPE = $(if $(shell grep -m1 -o avx512f /proc/cpuinfo),SkylakeX,Haswell)
 
@@ -327,5 +333,5 @@ check: format-check
 clean:
 	rm -rf build build-*
 
-.PHONY: all cuda examples unit deps demo docs test test-unit test-threads test-fuzz test-python test-browser fuzz \
+.PHONY: all cuda examples unit deps demo docs test test-unit test-threads test-fuzz test-python test-browser test-slurm fuzz \
         oracle bench bundle format format-check lint lint-clang-tidy lint-cppcheck check clean

@@ -7,6 +7,7 @@
 #   deps.sh lint     clang-tidy and cppcheck; clang with its sanitizers and fuzzer
 #   deps.sh docs     .venv-docs: MkDocs, which builds the documentation site
 #   deps.sh browser  Chromium and selenium, for the tests of the playground in a browser
+#   deps.sh slurm    Slurm and munge, for the test of the scripts for clusters
 # Debian 12 and Ubuntu 24.04; apt needs root or sudo, the rest does not.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -23,6 +24,7 @@ oracle_wheels=(mujoco==3.17.0 dm_control==1.0.50 gymnasium==1.4.0 gymnasium-robo
   safetensors pytest pytest-xdist rliable==1.2.0 arch==7.2.0 'pandas<3')
 browser_packages=(chromium chromium-driver)
 browser_wheels=(numpy h5py safetensors pytest pytest-xdist websocket-client selenium)
+slurm_packages=(slurmctld slurmd slurm-client munge)
 docs_wheels=(mkdocs==1.6.1 mkdocs-material==9.8.1 mkdocstrings==1.0.8 mkdocstrings-python==2.0.11
   pymdown-extensions==12.3)
 # The distribution's PyTorch is CPU-only and has a tenth of the wheel's size. It needs OpenBLAS, because
@@ -113,6 +115,11 @@ browser() {
   venv .venv-browser /usr/bin/python3 "" "${browser_wheels[@]}"
 }
 
+# the packages start services where there is systemd; the test starts daemons of its own
+slurm() {
+  apt_install "${slurm_packages[@]}" || say "Slurm cannot be installed: its test is left out"
+}
+
 lint() {
   apt_install clang clang-tidy cppcheck
   apt_install "libclang-rt-$(clang -dumpversion | cut -d. -f1)-dev"
@@ -123,8 +130,9 @@ case ${1:-base} in
   oracle) oracle ;;
   lint) lint ;;
   browser) browser ;;
+  slurm) slurm ;;
   docs) apt_install python3-venv && venv .venv-docs /usr/bin/python3 "" "${docs_wheels[@]}" ;;
-  *) die "there is no \"$1\"; try: deps.sh [oracle|lint|docs|browser]" ;;
+  *) die "there is no \"$1\"; try: deps.sh [oracle|lint|docs|browser|slurm]" ;;
 esac
 # the targets of make that call this script for one part of it stay quiet
 [ "$changed" = 1 ] || [ "${1:-base}" != base ] || say "all dependencies are installed"
