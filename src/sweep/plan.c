@@ -161,9 +161,11 @@ static int add_value(const Reader *r, const yaml_node_t *node, Axis *axis, const
 
 // "0..4"; returns 0 for other texts
 static int is_range(const char *text, int64_t *first, int64_t *last) {
-  int end = 0;
-  int n = sscanf(text, "%18" SCNd64 "..%18" SCNd64 "%n", first, last, &end);
-  return n == 2 && !text[end];
+  char *dots, *end;
+  *first = strtoll(text, &dots, 10);
+  if (dots == text || strncmp(dots, "..", 2)) return 0;
+  *last = strtoll(dots + 2, &end, 10);
+  return end > dots + 2 && !*end;
 }
 
 static int add_values(Reader *r, const yaml_node_t *node, Axis *axis, const Option *table,
@@ -176,7 +178,7 @@ static int add_values(Reader *r, const yaml_node_t *node, Axis *axis, const Opti
     return add_value(r, node, axis, table, option, text);
   }
   axis->varies = 1;
-  if (last < first || last - first >= SWEEP_CELLS) {
+  if (last < first || (uint64_t)last - (uint64_t)first >= SWEEP_CELLS) {
     return fail_at(r, node, "%s is %s, but a range goes up, by at most %d numbers", option->name,
                    text, SWEEP_CELLS);
   }
@@ -669,7 +671,7 @@ static void print_word(const char *word, FILE *out) {
 }
 
 void sweep_print_command(const Sweep *sweep, const SweepCell *cell, const char *folder, FILE *out) {
-  char text[PATH_MAX];
+  char text[PATH_MAX] = "";
   const cJSON *option, *domain = cJSON_GetObjectItem(cell->options, "domain");
   fprintf(out, "bfm %s", cell->collect ? "collect" : "train");
   if (cell->collect && !sweep_value(sweep, cell, domain, text)) print_word(text, out);

@@ -129,6 +129,7 @@ static int find_columns(Results *r) {
   int most = 0;
   cJSON_ArrayForEach(shown, r->texts) most += cJSON_GetArraySize(shown);
   r->columns = calloc((size_t)most + 1, sizeof *r->columns);
+  r->column_count = 0;
   if (!r->columns) return bfm_fail(BFM_NO_MEMORY, "out of memory for columns");
   cJSON_ArrayForEach(shown, r->texts) {
     cJSON_ArrayForEach(item, shown) {
@@ -230,6 +231,7 @@ static int fill_values(const Results *r, ResultRow *row) {
 static int split_values(Results *r, const char *values) {
   r->names = strdup(values);
   r->values = calloc(strlen(values) + 1, sizeof *r->values);
+  r->value_count = 0;
   if (!r->names || !r->values) return bfm_fail(BFM_NO_MEMORY, "out of memory for names");
   for (char *rest = r->names, *name; (name = strsep(&rest, ","));) {
     if (*name) r->values[r->value_count++] = name;
@@ -293,6 +295,7 @@ static int is_training(const cJSON *line) {
 
 static int fill_rows(Results *r, const JournalLine *const *lines, int count) {
   r->rows = calloc((size_t)count + 1, sizeof *r->rows);
+  r->row_count = 0;
   if (!r->rows) return bfm_fail(BFM_NO_MEMORY, "out of memory for results");
   const cJSON *shown = r->texts->child;
   for (int i = 0; i < count; i++) {
