@@ -49,7 +49,7 @@ const Option paper_options[] = {
      "resumes if it has fewer"},
     {"runs", OPTION_TEXT, AT(runs), "runs/paper", 0, 0, NULL, "folder of training runs"},
     {"results", OPTION_TEXT, AT(results), "results", 0, 0, NULL,
-     "folder of ledger.jsonl and the paper's numbers"},
+     "folder of the ledger and the paper's numbers"},
     {"eval-every", OPTION_INT, AT(eval_every), "0", 0, 1e12, NULL,
      "training steps between evaluations; 0: the table's, most evaluate only the last step"},
     {"eval-steps", OPTION_INT, AT(eval_steps), "0", 0, 1e6, NULL,
@@ -534,7 +534,7 @@ static int run_missing(Run *r) {
                     "stopped while training %s in %s; the same bfm paper run command resumes it",
                     cell->method->method, r->folder);
   }
-  if (!status) status = write_lines(r, &done);
+  if (!status && !claims_renew(r->worker->claims)) status = write_lines(r, &done);
   cJSON_Delete(done.bias);
   return status;
 }

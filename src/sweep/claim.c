@@ -233,13 +233,13 @@ static double number_at(const cJSON *object, const char *name, double fallback) 
   return cJSON_IsNumber(item) ? item->valuedouble : fallback;
 }
 
-// whether the process of a claim is known to have ended: only this machine can tell
-static int has_ended(const Claims *c, const cJSON *claim) {
+// whether the process of a claim runs; -1: it is not of this machine
+static int is_running(const Claims *c, const cJSON *claim) {
   char start[32];
-  if (!*c->machine || strcmp(text_at(claim, "machine"), c->machine)) return 0;
-  if (strcmp(text_at(claim, "host"), c->host)) return 0;
+  if (!*c->machine || strcmp(text_at(claim, "machine"), c->machine)) return -1;
+  if (!*c->start || strcmp(text_at(claim, "host"), c->host)) return -1;
   process_start((int)number_at(claim, "process", 0), start, sizeof start);
-  return strcmp(start, text_at(claim, "start")) != 0;
+  return !strcmp(start, text_at(claim, "start"));
 }
 
 // a damaged file is held until it expires
@@ -250,8 +250,10 @@ static ClaimState state_of(const Claims *c, CellClaim *claim, const cJSON *conte
            (int)number_at(content, "process", 0));
   if (!strcmp(state, states[CLAIM_FREE])) return CLAIM_FREE;
   if (!strcmp(state, states[CLAIM_DONE])) return CLAIM_DONE;
+  int running = is_running(c, content);
   double expire = number_at(content, "expire", c->expire);
-  if (!has_ended(c, content) && seconds_now() - claim->since <= expire) return CLAIM_HELD;
+  if (running < 0) running = seconds_now() - claim->since <= expire;
+  if (running) return CLAIM_HELD;
   claim->deaths++;
   return CLAIM_FREE;
 }
@@ -294,6 +296,14 @@ int claims_take(Claims *c, CellClaim *claim, int again, int *taken) {
   }
   pthread_mutex_unlock(&c->mutex);
   return status;
+}
+
+int claims_renew(Claims *c) {
+  pthread_mutex_lock(&c->mutex);
+  renew(c);
+  int lost = c->lost;
+  pthread_mutex_unlock(&c->mutex);
+  return lost;
 }
 
 int claims_lost(Claims *c) {

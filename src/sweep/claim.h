@@ -35,9 +35,9 @@ typedef struct Claims Claims;
 int claims_open(Claims **claims, const char *folder, double expire);
 void claims_close(Claims *claims);  // gives back what the process still holds
 
-// Look at a cell's newest claim. A process of this machine that has ended is dead at once. For others,
-// the content of the claim must stay the same for the holder's `expire` seconds by the clock of this
-// process, so that the clocks of machines may differ.
+// Look at a cell's newest claim. A process of this machine holds its claim until it ends. That of another
+// machine is dead when the content of its claim has stayed the same for the holder's `expire` seconds by
+// the clock of this process, so that the clocks of machines may differ.
 int claims_look(Claims *claims, CellClaim *claim);
 
 // Take the cell if it is free, or if it is done and `again` is set. *taken is 0 if another process holds
@@ -47,6 +47,9 @@ int claims_take(Claims *claims, CellClaim *claim, int again, int *taken);
 // Whether another process took over the cell that this process holds, because it had not renewed its
 // claim in time: stop, and write nothing more.
 int claims_lost(Claims *claims);
+
+// The same after a renewal: call it before a result is written.
+int claims_renew(Claims *claims);
 
 // End the present claim: as done, or free for the next process.
 int claims_end(Claims *claims, ClaimState state);

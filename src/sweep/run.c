@@ -19,6 +19,7 @@
 #include "core/monitor.h"
 #include "core/paths.h"
 #include "core/units.h"
+#include "data/writer.h"
 #include "sweep/results.h"
 #include "sweep/sweep.h"
 #include "train/eval_log.h"
@@ -298,6 +299,12 @@ static int finish_cell(Worker *w, SweepCell *cell, const char *path, double seco
   return BFM_OK;
 }
 
+// whether a process still writes the output: another machine's, which only seems to be dead
+static int is_written(const SweepCell *cell, const char *path) {
+  if (access(path, F_OK)) return 0;
+  return cell->collect ? writer_is_open(path) : folder_is_locked(path) == 1;
+}
+
 // run a claimed cell; its claim ends in any case
 static int run_cell(Worker *w, SweepCell *cell) {
   char path[PATH_MAX], dead[160];
@@ -305,11 +312,15 @@ static int run_cell(Worker *w, SweepCell *cell) {
     snprintf(dead, sizeof dead, "%d processes ended in it without a result", cell->claim.deaths);
     return fail_cell(w, cell, dead);
   }
+  TRY(sweep_output(cell, w->plan->folder, path));
+  if (is_written(cell, path)) {
+    cell->pause = seconds_now() + w->plan->expire;
+    return claims_end(w->claims, CLAIM_FREE);
+  }
   report(w, "%-7s %s", kind_of(cell), cell->claim.name);
   double begin = seconds_now();
-  int status = sweep_output(cell, w->plan->folder, path);
-  if (!status) status = (cell->collect ? collect : train)(w, cell, path);
-  if (claims_lost(w->claims)) {
+  int status = (cell->collect ? collect : train)(w, cell, path);
+  if (claims_renew(w->claims)) {
     report(w, "lost    %s to another process, because its claim was not renewed in time",
            cell->claim.name);
     return claims_end(w->claims, CLAIM_FREE);
@@ -363,9 +374,10 @@ static int try_cell(Worker *w, SweepCell *cell, Choice *choice) {
   int again = cell->claim.state == CLAIM_DONE &&
               (cell->retried == cell->claim.number || has_lost_result(w, cell));
   choice->stale |= cell->claim.state == CLAIM_DONE && !again;
-  choice->held += cell->claim.state == CLAIM_HELD;
+  int held = cell->claim.state == CLAIM_HELD || seconds_now() < cell->pause;
+  choice->held += held;
   choice->later += !ready;
-  if (!ready || cell->claim.state == CLAIM_HELD) return BFM_OK;
+  if (!ready || held) return BFM_OK;
   TRY(claims_take(w->claims, &cell->claim, again, &taken));
   if (!taken) {
     choice->held++;

@@ -35,6 +35,7 @@ typedef struct {
   CellState state;
   CellClaim claim;  // its name is that of the cell, of its folder and of its dataset
   int retried;      // the number of the claim whose failure may be tried again; 0: none
+  double pause;     // do not take the cell before this time of seconds_now
 } SweepCell;
 
 typedef struct {

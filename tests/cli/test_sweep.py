@@ -207,6 +207,23 @@ def test_two_hosts_share_a_folder(tmp_path):
   assert writers <= {"a", "b", "c"} and len(writers) >= 2
 
 
+def test_a_suspended_process_of_this_machine_keeps_its_cell(one):
+  folder, cell = one
+  (folder / "sweep.yaml").write_text(ONE.replace("200", "300k"))
+  start = lambda: subprocess.Popen([BFM, "sweep", "sweep.yaml", "-o", "out", "-q", "--expire", "1"],
+                                   cwd=folder)
+  first = start()
+  while not list(folder.glob("out/data/*.h5")):
+    time.sleep(0.01)
+  first.send_signal(signal.SIGSTOP)
+  second = start()
+  time.sleep(2)
+  assert second.poll() is None and not list(folder.glob("out/ledger/*.2.claim"))
+  first.send_signal(signal.SIGCONT)
+  assert first.wait(timeout=30) == second.wait(timeout=30) == 0
+  assert len(raw_ledger(folder)) == 1
+
+
 def test_a_process_that_lost_its_cell_writes_nothing_more(one):
   """The holder sleeps, another machine takes the cell over, the holder wakes up."""
   folder, cell = one
@@ -305,6 +322,14 @@ train:
   together = [x for x in cells if x.split(" --")[0].count(".h5") == 2]
   assert len(together) == 6 and "old.h5" in together[0] and "data/run-" in together[0]
   assert "--lr 0.0003 --z-mix 0.5 --eval-every 0 --steps 1000 -o" in cells[-1]
+
+
+def test_the_example_of_the_documentation_can_be_read(tmp_path):
+  page = (ROOT / "docs" / "cluster.md").read_text()
+  lines = page.split("    # sweep.yaml: ")[1].split("\n\n")[0].splitlines()
+  (tmp_path / "sweep.yaml").write_text("\n".join(["#", *lines[1:]]).replace("\n    ", "\n") + "\n")
+  write_dataset(tmp_path / "old.h5")
+  assert len(listed(tmp_path)) == 3 + 2 * 3 * 5 + (1 + 2 + 1) * 5
 
 
 def test_a_cells_name_depends_on_its_options_alone(tmp_path):
