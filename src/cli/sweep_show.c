@@ -1,5 +1,5 @@
-// The results of a sweep as a table, as JSON and as bars with intervals: a panel per value, a group per
-// value of the first option that varies, a bar per combination of the others.
+// The results of a sweep as a table, as JSON and as bars with intervals: a panel per value, a bar per row
+// of the table.
 
 #include "cli/sweep_show.h"
 
@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "cli/cli.h"
+#include "core/folder.h"
 #include "render/plot.h"
 #include "sweep/results.h"
 
@@ -89,8 +90,7 @@ static void print_text(const Results *r) {
 // ---------------------------------- JSON ---------------------------------------------------------
 
 static void add_number(cJSON *object, const char *name, double value) {
-  if (isfinite(value)) cJSON_AddNumberToObject(object, name, value);
-  else cJSON_AddNullToObject(object, name);
+  cJSON_AddItemToObject(object, name, isfinite(value) ? log_number(value) : cJSON_CreateNull());
 }
 
 static void print_json(const Results *r) {
@@ -127,92 +127,57 @@ static void print_json(const Results *r) {
 
 // ---------------------------------- a plot -------------------------------------------------------
 
-// the names of groups or of bars, each once
-typedef struct {
-  char (*text)[NAME_SIZE];
-  const char **names;
-  int count;
-} Names;
-
-static int find_or_add(Names *n, const char *text) {
-  int i = 0;
-  while (i < n->count && strcmp(n->text[i], text)) i++;
-  if (i < n->count) return i;
-  snprintf(n->text[i], NAME_SIZE, "%s", text);
-  n->names[i] = n->text[i];
-  n->count++;
-  return i;
-}
-
-static int names_new(Names *n, int count) {
-  *n =
-      (Names){calloc((size_t)count + 1, NAME_SIZE), calloc((size_t)count + 1, sizeof *n->names), 0};
-  return n->text && n->names ? BFM_OK : bfm_fail(BFM_NO_MEMORY, "out of memory for a plot");
-}
-
-static void names_free(Names *n) {
-  free(n->text);
-  free(n->names);
-}
-
-static void group_name(const Results *r, const ResultRow *row, char out[NAME_SIZE]) {
-  *out = 0;
-  if (r->column_count) snprintf(out, NAME_SIZE, "%s %s", r->columns[0], row->texts[0]);
-}
-
-static void bar_name(const Results *r, const ResultRow *row, char out[NAME_SIZE]) {
+// "algo fb-aware, blocks 2": the options that vary, as far as the row has them
+static void name_row(const Results *r, const ResultRow *row, char out[NAME_SIZE]) {
   size_t at = 0;
   *out = 0;
-  for (int c = 1; c < r->column_count && at < NAME_SIZE; c++) {
+  for (int c = 0; c < r->column_count && at < NAME_SIZE; c++) {
+    if (!strcmp(row->texts[c], RESULTS_NONE)) continue;
     at += (size_t)snprintf(out + at, NAME_SIZE - at, "%s%s %s", at ? ", " : "", r->columns[c],
                            row->texts[c]);
   }
 }
 
-static int draw_bars(const Results *r, Names *groups, Names *bars, const char *path) {
-  char name[NAME_SIZE];
-  size_t cells = (size_t)r->row_count * (size_t)r->row_count;  // groups × bars at most
-  int panels = r->value_count < MAX_PANELS ? r->value_count : MAX_PANELS;
-  double *numbers = malloc(2 * (size_t)panels * cells * sizeof *numbers);
-  if (!numbers) return bfm_fail(BFM_NO_MEMORY, "out of memory for a plot");
-  for (int i = 0; i < r->row_count; i++) {
-    group_name(r, &r->rows[i], name);
-    find_or_add(groups, name);
-    bar_name(r, &r->rows[i], name);
-    find_or_add(bars, name);
-  }
+// what a plot's panels point to
+typedef struct {
+  char (*text)[NAME_SIZE];  // [rows]
+  const char **names;       // [rows]
+  double *numbers;          // [panels, 2, rows]: means, halves of the intervals
+} Drawing;
+
+static int draw_bars(const Results *r, const Drawing *d, int panels, const char *path) {
+  static const char *const no_name[] = {""};
   PlotBars plots[MAX_PANELS];
+  for (int i = 0; i < r->row_count; i++) {
+    name_row(r, &r->rows[i], d->text[i]);
+    d->names[i] = d->text[i];
+  }
   for (int v = 0; v < panels; v++) {
-    double *value = numbers + 2 * (size_t)v * cells, *spread = value + cells;
-    for (size_t i = 0; i < cells; i++) value[i] = spread[i] = NAN;
+    double *mean = d->numbers + 2 * v * r->row_count, *half = mean + r->row_count;
     for (int i = 0; i < r->row_count; i++) {
       const Interval *interval = &r->rows[i].intervals[v];
-      group_name(r, &r->rows[i], name);
-      int at = find_or_add(groups, name) * bars->count;
-      bar_name(r, &r->rows[i], name);
-      at += find_or_add(bars, name);
-      value[at] = interval->mean;
-      spread[at] = (interval->high - interval->low) / 2;
+      mean[i] = interval->mean;
+      half[i] = (interval->high - interval->low) / 2;
     }
-    plots[v] = (PlotBars){r->values[v], groups->count, bars->count, groups->names,
-                          bars->names,  value,         spread};
+    plots[v] = (PlotBars){r->values[v], r->row_count, 1, d->names, no_name, mean, half};
   }
-  int status = plot_bars(plots, panels, "mean and 95% interval", path);
-  free(numbers);
-  return status;
+  return plot_bars(plots, panels, "mean and 95% interval", path);
 }
 
 static int draw(const Results *r, const char *path) {
   char stem[PATH_MAX];
-  Names groups = {NULL, NULL, 0}, bars = {NULL, NULL, 0};
-  if (!r->row_count) return bfm_fail(BFM_BAD_ARGUMENT, "no training has a result to draw yet");
+  size_t rows = (size_t)r->row_count;
+  int panels = r->value_count < MAX_PANELS ? r->value_count : MAX_PANELS;
+  if (!rows) return bfm_fail(BFM_BAD_ARGUMENT, "no training has a result to draw yet");
   TRY(plot_stem(path, stem, sizeof stem));
-  int status = names_new(&groups, r->row_count);
-  if (!status) status = names_new(&bars, r->row_count);
-  if (!status) status = draw_bars(r, &groups, &bars, stem);
+  const Drawing d = {calloc(rows, NAME_SIZE), calloc(rows, sizeof *d.names),
+                     calloc(2 * rows * (size_t)panels, sizeof *d.numbers)};
+  int status = d.text && d.names && d.numbers ? draw_bars(r, &d, panels, stem)
+                                              : bfm_fail(BFM_NO_MEMORY, "out of memory for a plot");
   if (!status) printf("%s.svg\n%s.png\n", stem, stem);
-  names_free(&groups);
-  names_free(&bars);
+  free(d.text);
+  free(d.names);
+  free(d.numbers);
   return status;
 }
 

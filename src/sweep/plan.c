@@ -234,6 +234,9 @@ static int add_data(Reader *r, const yaml_node_t *node, Axis *axis) {
   }
   if (node->type != YAML_SEQUENCE_NODE)
     return fail_at(r, node, "a dataset must be a name or a file");
+  if (node->data.sequence.items.start == node->data.sequence.items.top) {
+    return fail_at(r, node, "a list of datasets is empty: name one");
+  }
   cJSON *together = cJSON_CreateArray();
   cJSON_AddItemToArray(axis->values, together);
   EACH_ITEM(item, node) {
@@ -430,9 +433,13 @@ static int fill_cell(const Reader *r, const Grid *g, const char *name, const cJS
     }
     cJSON_AddStringToObject(cell->options, axis->name, values[i]->valuestring);
     size_t at = strlen(cell->label);
-    if (g->collect && axis->varies) {
-      snprintf(cell->label + at, sizeof cell->label - at, " %s=%s", axis->name,
-               values[i]->valuestring);
+    size_t room = sizeof cell->label - at;
+    if (!g->collect || !axis->varies) continue;
+    int n = snprintf(cell->label + at, room, " %s=%s", axis->name, values[i]->valuestring);
+    if ((size_t)n >= room) {
+      return bfm_fail(BFM_BAD_FILE,
+                      "%s: the options that vary in %s are too long to tell its cells apart",
+                      r->sweep->path, name);
     }
   }
   if (g->collect) return name_cell(r->sweep, cell);

@@ -15,7 +15,6 @@
 #include "sweep/sweep.h"
 
 #define CONFIDENCE 0.95
-#define NONE "-"
 
 static const char *text_at(const cJSON *object, const char *name) {
   const char *text = cJSON_GetStringValue(cJSON_GetObjectItem(object, name));
@@ -97,7 +96,7 @@ static cJSON *shown_options(const cJSON *line) {
 
 static const char *shown_text(const cJSON *shown, const char *name) {
   const char *text = cJSON_GetStringValue(cJSON_GetObjectItem(shown, name));
-  return text ? text : NONE;
+  return text ? text : RESULTS_NONE;
 }
 
 static int varies(const cJSON *all, const char *name) {

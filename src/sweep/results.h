@@ -7,6 +7,8 @@
 #include "core/interval.h"
 #include "sweep/journal.h"
 
+#define RESULTS_NONE "-"  // the text of an option that a row does not have
+
 typedef struct {
   const char **texts;   // [columns] of the options that vary
   Interval *intervals;  // [values]; the mean is NaN if there is none
