@@ -365,7 +365,7 @@ def test_a_cells_name_depends_on_its_options_alone(tmp_path):
     ("train: {data: []}", "data has no values"),
     ("train: &a {data: *a}", "a dataset must be a name or a file"),
     ("? [a]\n: b", "a key must be a text"),
-    ("collect: {a: {domain: walker, with: td3, task: [" + "x + " * 60 + "x, y]}}", "too long to tell"),
+    ("collect: {a: {domain: walker, with: td3, task: [" + "x + " * 62 + "x, y]}}", "too long to tell"),
     ("train: {data: b.h5}", 'data is "b.h5", which is neither a name under collect nor a file'),
     ("collect: {mood: {domain: walker}}\ntrain: {data: moood}", "did you mean mood?"),
     ("collect: {a: {with: mood}}", "a needs a domain"),
