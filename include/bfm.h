@@ -170,15 +170,36 @@ BFM_API bfm_status bfm_agent_save_model(bfm_agent *agent, int replica, const cha
 /// Errors: BFM_IO. Threads: exclusive.
 BFM_API bfm_status bfm_agent_save_state(bfm_agent *agent, const char *path);
 
+/// How bfm_agent_export stores the parameters.
+enum {
+  BFM_WEIGHTS_KEEP,  ///< float32; a model that was stored as bfloat16 stays so.
+  BFM_WEIGHTS_BF16,  ///< bfloat16, and prompt states as float32: half the size.
+  BFM_WEIGHTS_INT8,  ///< The large matrices of F and pi as int8 with a scale for each row, all else as
+                     ///< with bfloat16: a quarter of the size.
+  BFM_WEIGHTS_F32,  ///< float32 in any case.
+};
+
 /// Write a smaller model of one replica.
 ///
-/// members: keep the first so many members of F; 0 keeps all. bfloat16: not 0 stores parameters as
-/// bfloat16 and prompt states as float32, half the size; a model that was stored like that stays so.
-/// prompt_states: keep so many, chosen at random; -1 keeps all.
+/// members: keep the first so many members of F; 0 keeps all. weights: how to store the parameters, one
+/// of BFM_WEIGHTS_…. prompt_states: keep so many, chosen at random; -1 keeps all.
 ///
 /// Errors: BFM_BAD_ARGUMENT, BFM_IO, BFM_NO_MEMORY. Threads: exclusive.
 BFM_API bfm_status bfm_agent_export(bfm_agent *agent, int replica, const char *path, int members,
-                                    int bfloat16, int64_t prompt_states);
+                                    int weights, int64_t prompt_states);
+
+/// Write one network of a replica as an ONNX file, for runtimes other than bfm.
+///
+/// part: "pi" takes obs [N, obs] and z [N, d] and gives action [N, act]. "B" takes obs, and z if the
+/// agent has several blocks, and gives B [N, d]. "F" takes obs, action and z and gives F [M, N, d]
+/// and Q [M, N]. NULL is "pi". members: write the first so many members of F; 0 writes all. weights:
+/// BFM_WEIGHTS_KEEP and BFM_WEIGHTS_F32 store float32. With BFM_WEIGHTS_BF16, the graph converts the
+/// parameters and computes in float32.
+///
+/// Errors: BFM_BAD_ARGUMENT, also for BFM_WEIGHTS_INT8 and for a network beyond the 2 GiB of an ONNX file, BFM_IO,
+/// BFM_NO_MEMORY. Threads: exclusive.
+BFM_API bfm_status bfm_agent_export_onnx(bfm_agent *agent, int replica, const char *path,
+                                         const char *part, int members, int weights);
 
 /// Sizes of an agent: lengths of an observation, of an action and of z, rows N of a training batch,
 /// members M of F, replicas R.
@@ -660,8 +681,8 @@ BFM_API void bfm_env_names(const bfm_env *env, bfm_env_name_callback *each, void
 
 /// @defgroup domains Domains
 ///
-/// A domain is a robot with its tasks: walker, cheetah, quadruped, humanoid, jaco, point_mass,
-/// halfcheetah, hopper, walker2d, kitchen. These functions need no handle.
+/// A domain is a robot with its tasks: walker, cheetah, quadruped, humanoid, jaco, point_mass, fish,
+/// finger, acrobot, dmc_hopper, halfcheetah, hopper, walker2d, ant, kitchen, hand. These functions need no handle.
 ///
 /// Wherever a function takes a domain's name, it also takes the path of a robot of your own, a model
 /// "my_robot.xml" or "my_robot.urdf" or a description "my_robot.yaml". Such a robot is called by the

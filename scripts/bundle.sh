@@ -1,6 +1,6 @@
 #!/bin/sh
-# Put the program, the library, the CUDA plugin, the GPU tests and every library that they need and a
-# bare Linux lacks into one folder, build/bundle, and pack it. The target machine must have its own
+# Put the program, the library and its header, the CUDA plugin, the GPU tests and every library that
+# they need and a bare Linux lacks into one folder, build/bundle, with all licence texts, and pack it. The target machine must have its own
 # C and C++ runtimes, driver and CUDA libraries, none of them older than those of this machine.
 #   scripts/bundle.sh [build folder] [archive]
 set -eu
@@ -25,16 +25,19 @@ needed() {
   ldd "$@" 2>/dev/null | awk '$2 == "=>" && $3 ~ /^\// {print $3}' | sort -u |
     grep -Ev "/(ld-linux[^/]*|lib($runtime))\.so"
 }
-for file in bfm libbfm.so libbfm_cuda.so tests/unit/test_cuda; do
+libraries=$(for file in bfm libbfm.so libbfm_cuda.so tests/unit/test_cuda; do
   [ ! -e "$build/$file" ] || needed "$build/$file" || true  # or none
-done | sort -u | while read -r path; do cp -L "$path" "$out/lib/"; done
+done | sort -u)
 # bfm loads EGL at run time: bundle the dispatcher, which finds the EGL of the target's driver
 for name in libEGL.so.1 libGLdispatch.so.0; do
-  path=$(ldconfig -p | awk -v name=$name '$1 == name {print $NF; exit}')
-  [ -z "$path" ] || cp -L "$path" "$out/lib/$name"
+  libraries="$libraries $(ldconfig -p | awk -v name=$name '$1 == name {print $NF; exit}')"
 done
+for path in $libraries; do cp -L "$path" "$out/lib/"; done
 [ ! -d .deps/models ] || cp -R .deps/models "$out/models"
-[ ! -d .deps/licenses ] || cp -R .deps/licenses "$out/licenses"
+mkdir -p "$out/include" && cp include/bfm.h "$out/include/"
+# MuJoCo's text is among those of .deps, and no package owns its library
+# shellcheck disable=SC2046  # a list of files
+scripts/licenses.sh "$out/licenses" $(printf '%s\n' $libraries | grep -v libmujoco)
 
 # each program must find all its libraries in the bundle
 for program in "$out"/bfm "$out"/libbfm.so "$out"/test_cuda; do

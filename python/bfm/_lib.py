@@ -4,6 +4,7 @@ Everything the package computes is computed by libbfm; this file only finds it, 
 functions of include/bfm.h and turns a status into an exception with bfm_error()'s sentence.
 """
 import ctypes
+import importlib.util
 import json
 import operator
 import os
@@ -39,12 +40,29 @@ class ArgumentError(Error, ValueError):
 # ---------------------------------- the library --------------------------------------------------
 
 
+PACKAGE = Path(__file__).resolve().parent
+INSTALLED = (PACKAGE / "libbfm.so").exists()  # from a wheel; otherwise this is a checkout
+# a trained cheetah to try things with
+SHIPPED_MODEL = str(PACKAGE / "shipped" / "cheetah.safetensors" if INSTALLED else
+                    PACKAGE.parents[1] / "models" / "cheetah.safetensors")
+
+
 def library_path():
-  """$BFM_LIBRARY, or libbfm.so in the checkout's build folder ($BFM_BUILD names another one)."""
+  """$BFM_LIBRARY, or the wheel's library, or that in the checkout's build folder ($BFM_BUILD names
+  another one)."""
   if os.environ.get("BFM_LIBRARY"):
     return Path(os.environ["BFM_LIBRARY"])
-  root = Path(__file__).resolve().parents[2]
-  return root / os.environ.get("BFM_BUILD", "build") / "libbfm.so"
+  if INSTALLED:
+    return PACKAGE / "libbfm.so"
+  return PACKAGE.parents[1] / os.environ.get("BFM_BUILD", "build") / "libbfm.so"
+
+
+def load_mujoco():
+  """Load MuJoCo's library from its own package, if that is not where libbfm looks: beside this one."""
+  mujoco = importlib.util.find_spec("mujoco")
+  if INSTALLED and mujoco and Path(mujoco.origin).parents[1] != PACKAGE.parent:
+    for path in Path(mujoco.origin).parent.glob("libmujoco.so.*"):
+      ctypes.CDLL(str(path))
 
 
 def load_library():
@@ -52,6 +70,7 @@ def load_library():
   if not path.exists():
     raise ImportError(f"bfm: there is no library at {path}: run make, or set BFM_LIBRARY")
   try:
+    load_mujoco()
     return ctypes.CDLL(str(path))
   except OSError as error:
     raise ImportError(f"bfm: {path} does not load: {error}") from None
@@ -196,6 +215,7 @@ declare({
     "bfm_agent_save_model": (c_int, agent, c_int, c_char_p),
     "bfm_agent_save_state": (c_int, agent, c_char_p),
     "bfm_agent_export": (c_int, agent, c_int, c_char_p, c_int, c_int, c_int64),
+    "bfm_agent_export_onnx": (c_int, agent, c_int, c_char_p, c_char_p, c_int, c_int),
     "bfm_agent_load": (c_int, agent_out, c_char_p, c_char_p),
     "bfm_random_uniform": (None, c_uint64, c_uint32, c_uint64, c_int64, floats),
     "bfm_random_normal": (None, c_uint64, c_uint32, c_uint64, c_int64, floats),

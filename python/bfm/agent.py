@@ -329,11 +329,26 @@ class Agent:
     """Write the model of one replica: parameters, options and prompt states."""
     check(lib.bfm_agent_save_model(self._handle, replica, path_bytes(path)))
 
-  def export(self, path, members=0, half=False, prompt_states=-1, replica=0):
-    """Write a smaller model: only some members of F (0 keeps all), bfloat16 parameters (half), only
-    some prompt states (-1 keeps all)."""
-    check(lib.bfm_agent_export(self._handle, replica, path_bytes(path), members, bool(half),
-                               prompt_states))
+  def export(self, path, members=0, half=False, prompt_states=-1, replica=0, weights=None, part=None):
+    """Write a smaller model: only some members of F (0 keeps all), only some prompt states (-1 keeps
+    all), weights as "f32", "bf16" or "int8" (None: as they are); half is the same as "bf16".
+
+    A path that ends in .onnx gets one network as an ONNX graph: part="pi", the default, "B" or "F".
+    """
+    kinds = (None, "bf16", "int8", "f32")
+    if weights not in kinds:
+      raise ArgumentError(f"weights must be f32, bf16 or int8, not {weights!r}")
+    kind = kinds.index(weights or ("bf16" if half else None))
+    path = path_bytes(path)
+    if path.endswith(b".onnx"):
+      if prompt_states != -1:
+        raise ArgumentError(f"prompt_states is {prompt_states!r}, but an ONNX file has none")
+      check(lib.bfm_agent_export_onnx(self._handle, replica, path, encode(part, "part"), members,
+                                      kind))
+      return
+    if part is not None:
+      raise ArgumentError(f"part is {part!r}, but only a file whose name ends in .onnx has a part")
+    check(lib.bfm_agent_export(self._handle, replica, path, members, kind, prompt_states))
 
   def save_state(self, path):
     """Write everything needed to resume training: all replicas, the optimizer, the counters."""

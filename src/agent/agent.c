@@ -241,6 +241,7 @@ void bfm_agent_free(bfm_agent *a) {
     a->ops->close(a->ops);
   }
   prompt_states_free(&a->prompt);
+  signals_free(&a->signals);
   pthread_cond_destroy(&a->workspaces.given);
   pthread_mutex_destroy(&a->workspaces.mutex);
   lock_destroy(&a->lock);

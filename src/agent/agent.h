@@ -10,6 +10,7 @@
 #include "core/lock.h"
 #include "core/number.h"
 #include "core/rng.h"
+#include "envs/signals.h"
 #include "nets/device.h"
 #include "nets/params.h"
 
@@ -90,6 +91,7 @@ struct bfm_agent {
   OpsGraph *step_graph, *refresh_graph;
   Workspaces workspaces;  // for acting and prompting
   PromptStates prompt;
+  Signals signals;  // what its numbers mean; obs_count 0: not known yet, agent_describe
 };
 
 // The lanes of a training step, as ops.h has them. Lane i + SIDE is for work that a network's pass
@@ -175,5 +177,8 @@ void prompt_states_free(PromptStates *states);
 // files.c
 // bfm_agent_load, which also accepts a model of an earlier version's domain, to describe it
 int agent_read(bfm_agent **out, const char *path, const char *options);
+// Completes agent->signals as far as possible: names from the domain's robot, mean and deviation of
+// the observations from the prompt states. What cannot be known stays empty, without an error.
+int agent_describe(bfm_agent *agent);
 
 #endif

@@ -59,42 +59,66 @@ static int list_prompt(const bfm_agent *a, Entry *entries) {
 
 // ------------------------------- writing ---------------------------------------------------------
 
-static int save(bfm_agent *a, int kind, int replica, Config config, int half, const char *path) {
+// a model may be of any data: a domain that is unknown here, or differs, describes nothing
+static void describe_domain(bfm_agent *a) {
+  Signals of_domain;
+  if (!*a->prompt.env || signals_of_domain(&of_domain, a->prompt.env)) return;
+  if (of_domain.obs_count != a->obs_dim || of_domain.act_count != a->act_dim) {
+    signals_free(&of_domain);
+  } else {
+    a->signals = of_domain;
+  }
+}
+
+int agent_describe(bfm_agent *a) {
+  Signals *s = &a->signals;
+  if (!s->obs_count) describe_domain(a);
+  if (!a->prompt.count || (s->obs_count && s->obs[0].std >= 0)) return BFM_OK;
+  return signals_measure(s, a->prompt.obs, a->prompt.count, a->obs_dim);
+}
+
+static int save(bfm_agent *a, int kind, int replica, Config config, Storage storage,
+                const char *path) {
   Entry *entries = malloc(CHECKPOINT_ENTRIES * sizeof *entries);
   if (!entries) return bfm_fail(BFM_NO_MEMORY, "out of memory for %s", path);
   int count = list_entries(a, kind, replica, entries);
-  if (kind == MODEL) count += list_prompt(a, entries + count);
+  char *signals = NULL;
+  if (kind == MODEL) {
+    count += list_prompt(a, entries + count);
+    if (!agent_describe(a) && a->signals.obs_count) signals = signals_to_json(&a->signals);
+  }
   Head head = {.kind = kinds[kind], .table = agent_options, .config = &config,
-               .env = *a->prompt.env ? a->prompt.env : NULL,
+               .env = *a->prompt.env ? a->prompt.env : NULL, .signals = signals,
                .counts = {{"obs_dim", a->obs_dim},
                           {"act_dim", a->act_dim},
                           {"step", kind == STATE ? a->step : a->before + a->step},
                           {kind == STATE && a->before ? "before" : NULL, a->before}}};
-  int status = checkpoint_write(a->ops, &head, entries, count, half, path);
+  int status = checkpoint_write(a->ops, &head, entries, count, storage, path);
   free(entries);
+  free(signals);
   return status;
 }
 
-static int save_model(bfm_agent *a, int replica, int half, const char *path) {
+static int save_model(bfm_agent *a, int replica, Storage storage, const char *path) {
   TRY(agent_check_replica(a, replica));
   Config config = a->config;
   config.seed += replica;
   config.seeds = 1;
   TRY(options_set(agent_options, &config, "device", "auto"));  // another machine may load it
-  return save(a, MODEL, replica, config, half, path);
+  return save(a, MODEL, replica, config, storage, path);
 }
 
 bfm_status bfm_agent_save_model(bfm_agent *a, int replica, const char *path) {
   NEED("agent", a);
   EXCLUSIVE(a);
-  return save_model(a, replica, 0, path);
+  return save_model(a, replica, STORE_F32, path);
 }
 
 bfm_status bfm_agent_save_state(bfm_agent *a, const char *path) {
   NEED("agent", a);
   EXCLUSIVE(a);
   TRY(agent_ready(a));
-  return save(a, STATE, 0, a->config, 0, path);
+  return save(a, STATE, 0, a->config, STORE_F32, path);
 }
 
 // ------------------------------- exporting -------------------------------------------------------
@@ -170,13 +194,36 @@ static int copy_prompt(bfm_agent *to, const bfm_agent *from, int64_t count) {
   return status;
 }
 
-bfm_status bfm_agent_export(bfm_agent *a, int replica, const char *path, int members, int bfloat16,
+// fit: bfloat16 holds the weights without loss
+static Storage storage_of(int weights, int fit) {
+  switch (weights) {
+    case BFM_WEIGHTS_INT8: return STORE_INT8;
+    case BFM_WEIGHTS_F32: return STORE_F32;
+    default: return weights == BFM_WEIGHTS_BF16 || fit ? STORE_BF16 : STORE_F32;
+  }
+}
+
+static int copy_signals(bfm_agent *to, bfm_agent *from) {
+  TRY(agent_describe(from));
+  if (!from->signals.obs_count) return BFM_OK;
+  char *json = signals_to_json(&from->signals);
+  if (!json) return bfm_fail(BFM_NO_MEMORY, "out of memory for the names of signals");
+  int status = signals_from_json(&to->signals, json, to->obs_dim, to->act_dim);
+  free(json);
+  return status;
+}
+
+bfm_status bfm_agent_export(bfm_agent *a, int replica, const char *path, int members, int weights,
                             int64_t prompt_states) {
   NEED("agent", a);
   EXCLUSIVE(a);
   TRY(agent_check_replica(a, replica));
   if (members < 0 || members > a->M) {
     return bfm_fail(BFM_BAD_ARGUMENT, "members must be 1 to the model's %d, not %d", a->M, members);
+  }
+  if (weights < BFM_WEIGHTS_KEEP || weights > BFM_WEIGHTS_F32) {
+    return bfm_fail(BFM_BAD_ARGUMENT, "weights must be one of BFM_WEIGHTS_…, 0 to %d, not %d",
+                    BFM_WEIGHTS_F32, weights);
   }
   Config config = a->config;
   config.seed += replica;
@@ -191,10 +238,11 @@ bfm_status bfm_agent_export(bfm_agent *a, int replica, const char *path, int mem
   int fit;
   int status = copy_parameters(slim, a, replica, &fit);
   if (!status) status = copy_prompt(slim, a, prompt_states);
+  if (!status) status = copy_signals(slim, a);
   if (!status) {
     fit = fit && fit_f32(p->qpos, p->count * p->nq) && fit_f32(p->qvel, p->count * p->nv) &&
           fit_f32(p->act, p->count * p->na);
-    status = save_model(slim, 0, bfloat16 || fit, path);
+    status = save_model(slim, 0, storage_of(weights, fit), path);
   }
   bfm_agent_free(slim);
   return status;
@@ -231,6 +279,8 @@ static int read_prompt(bfm_agent *a, const SafeTensors *file) {
   PromptStates *p = &a->prompt;
   const char *env = safetensors_metadata(file, "env");
   if (env) snprintf(p->env, sizeof p->env, "%s", env);
+  const char *signals = safetensors_metadata(file, SIGNALS_KEY);
+  if (signals) TRY(signals_from_json(&a->signals, signals, a->obs_dim, a->act_dim));
   const Tensor *obs = safetensors_find(file, "prompt.obs");
   if (!obs) return BFM_OK;
   if (obs->dims != 2 || obs->type != TENSOR_F32 || obs->shape[1] != a->obs_dim) {

@@ -29,6 +29,7 @@ static void infer_layout(void *workspace, Arena *arena) {
   x->out = floats(arena, rows * a->d);
   x->q = floats(arena, rows * a->M);
   x->candidates = floats(arena, rows * a->act_dim);
+  if (agent_on_cpu(a) && type == F32) x->few = floats(arena, few_scratch(a));
 }
 
 void infer_free(Workspace *w) {
@@ -105,14 +106,24 @@ static void pack(Workspace *w, int net, const Tape *tape, int which, const float
 
 // ------------------------------- networks --------------------------------------------------------
 
+// the network on the inputs in its tape: rows·repeat rows, and `rows` rows of input 1
+static void run(Workspace *w, int net, const Tape *tape, int replica, int64_t rows,
+                int64_t repeat) {
+  if (few_are(w, rows * repeat)) {
+    few_forward(w, net, tape, replica, rows, repeat);
+  } else {
+    net_forward(w->ops, &w->agent->net[net], w->agent->net[net].online, tape,
+                (Pass){.rows = rows * repeat, .repeat = repeat, .replica = replica});
+  }
+}
+
 // F(obs, act, z): obs and z have `rows` rows, act has rows·repeat
 static void run_f(Workspace *w, int replica, const float *act, int64_t rows, int64_t repeat) {
   const bfm_agent *a = w->agent;
   Infer *x = &w->infer;
   pack(w, NET_F, &x->f, 0, x->obs, a->obs_dim, rows, act, a->act_dim, rows * repeat);
   pack(w, NET_F, &x->f, 1, x->obs, a->obs_dim, rows, x->z, a->d, rows);
-  net_forward(w->ops, &a->net[NET_F], a->net[NET_F].online, &x->f,
-              (Pass){.rows = rows * repeat, .repeat = repeat, .replica = replica});
+  run(w, NET_F, &x->f, replica, rows, repeat);
 }
 
 static void run_pi(Workspace *w, int replica, int64_t rows) {
@@ -120,8 +131,7 @@ static void run_pi(Workspace *w, int replica, int64_t rows) {
   Infer *x = &w->infer;
   pack(w, NET_PI, &x->pi, 0, x->obs, a->obs_dim, rows, NULL, 0, rows);
   pack(w, NET_PI, &x->pi, 1, x->obs, a->obs_dim, rows, x->z, a->d, rows);
-  net_forward(w->ops, &a->net[NET_PI], a->net[NET_PI].online, &x->pi,
-              (Pass){.rows = rows, .replica = replica});
+  run(w, NET_PI, &x->pi, replica, rows, 1);
   w->ops->policy_action(w->ops, &(PolicyAction){.mu = x->mu, .x = x->pi.out, .groups = 1,
                                                 .rows = rows, .row_stride = rows,
                                                 .act_dim = a->act_dim, .ld = x->pi.ld_out});
@@ -163,8 +173,7 @@ static int backward(Workspace *w, int replica, int64_t rows, const float *obs, c
     }
     pack(w, NET_B, &x->b, 0, x->goal, a->goal_dim, n, NULL, 0, n);
     pack(w, NET_B, &x->b, 1, x->goal, a->goal_dim, n, a->K > 1 ? x->z_b : NULL, a->d, n);
-    net_forward(ops, &a->net[NET_B], a->net[NET_B].online, &x->b,
-                (Pass){.rows = n, .replica = replica});
+    run(w, NET_B, &x->b, replica, n, 1);
     agent_b_output(a, ops, x->out, x->b.out, n);
     TRY(ops->download(ops, out + row * a->d, x->out, n * a->d * sizeof *out));
   }

@@ -12,6 +12,7 @@ typedef struct {
   void *memory;
   Tape f, b, pi;
   float *obs, *goal, *act, *z, *z_b, *mu, *out, *q, *candidates;
+  float *few;  // scratch of few.c
 } Infer;
 
 // buffers for a prompt, encode.c
@@ -60,6 +61,13 @@ static inline void workspace_leave(Workspace *const *workspace) {
 
 // end all workspaces; none is in use
 void workspaces_free(bfm_agent *agent);
+
+// few.c: passes over few rows on a CPU. The inputs are in the tape, as for net_forward; of input 1, only
+// the first `rows` rows, which repeat
+int few_are(const Workspace *workspace, int64_t rows);
+int64_t few_scratch(const bfm_agent *agent);  // floats of Infer.few
+void few_forward(Workspace *workspace, int net, const Tape *tape, int replica, int64_t rows,
+                 int64_t repeat);
 
 // encode.c, infer.c: end the buffers
 void encoder_free(Workspace *workspace);

@@ -209,7 +209,7 @@ int cli_bench(int argc, char **argv) {
       .help =
           "Measure the speed of this machine. The argument chooses what is measured:\n"
           "  step     training steps per second on random data, on a CPU or a GPU\n"
-          "  sim      control steps per second of four domains, beside bare MuJoCo\n"
+          "  sim      control steps per second of ten domains, beside bare MuJoCo\n"
           "  reward   time to compute the rewards of 100,000 stored states\n"
           "  prompt   time to compute z from the rewards of 100,000 states\n"
           "  act      time to compute actions from observations\n"

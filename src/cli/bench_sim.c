@@ -16,14 +16,17 @@ enum { ENVS = 128, TURN = 10, TURNS_MAX = 10000, ACTIONS = 16 };
 
 static const struct {
   const char *domain, *task;
-} rows[] = {{"walker", "walk"}, {"humanoid", "walk"}, {"quadruped", "walk"}, {"cheetah", "run"}};
+} rows[] = {{"walker", "walk"},     {"humanoid", "walk"},  {"quadruped", "walk"},
+            {"cheetah", "run"},     {"fish", "swim"},      {"finger", "spin"},
+            {"acrobot", "swingup"}, {"dmc_hopper", "hop"}, {"ant", "walk"},
+            {"hand", "pinch_fore"}};
 
 typedef struct {
   const World *world;
   bfm_env *env;
   mjBatch *bare;
   bfm_env_sizes sizes;
-  double *actions;  // [ACTIONS, ENVS, act_dim], used cyclically
+  double *actions, *controls;  // [ACTIONS, ENVS, act_dim], used cyclically: bfm's, mjBatch's
   double *obs, *rewards;
 } Pair;
 
@@ -32,8 +35,20 @@ static void pair_free(Pair *c) {
   if (c->bare) mjb_deleteBatch(c->bare);
   world_release(c->world);
   free(c->actions);
+  free(c->controls);
   free(c->obs);
   free(c->rewards);
+}
+
+// the controls that an environment sets for its actions
+static void set_controls(Pair *c, size_t count) {
+  const mjModel *m = c->world->model;
+  for (size_t i = 0; i < count; i++) {
+    const double *range = m->actuator_ctrlrange + 2 * (i % (size_t)c->sizes.act_dim);
+    double share = (c->actions[i] + 1) / 2;
+    c->controls[i] =
+        c->world->domain->scaled ? range[0] + share * (range[1] - range[0]) : c->actions[i];
+  }
 }
 
 static int pair_new(Pair *c, const char *name) {
@@ -46,13 +61,15 @@ static int pair_new(Pair *c, const char *name) {
   size_t count = (size_t)ACTIONS * ENVS * c->sizes.act_dim;
   c->bare = mjb_makeBatch(c->world->model, ENVS, NULL, NULL, 0);
   c->actions = malloc(count * sizeof *c->actions);
+  c->controls = malloc(count * sizeof *c->controls);
   c->obs = malloc((size_t)ENVS * c->sizes.obs_dim * sizeof *c->obs);
   c->rewards = malloc(ENVS * sizeof *c->rewards);
-  if (!c->bare || !c->actions || !c->obs || !c->rewards) {
+  if (!c->bare || !c->actions || !c->controls || !c->obs || !c->rewards) {
     return bfm_fail(BFM_NO_MEMORY, "out of memory for %d environments", ENVS);
   }
   for (size_t i = 0; i < count; i++)
     c->actions[i] = 2 * random_uniform(0, STREAM_EXPLORE, 0, i) - 1;
+  set_controls(c, count);
   return BFM_OK;
 }
 
@@ -78,19 +95,19 @@ static int restart(Pair *c) {
   return BFM_OK;
 }
 
-static const double *actions_at(const Pair *c, int step) {
-  return c->actions + (size_t)(step % ACTIONS) * ENVS * c->sizes.act_dim;
+static size_t actions_at(const Pair *c, int step) {
+  return (size_t)(step % ACTIONS) * ENVS * (size_t)c->sizes.act_dim;
 }
 
 static int step_env(Pair *c, const char *task, int step) {
-  TRY(bfm_env_step(c->env, actions_at(c, step)));
+  TRY(bfm_env_step(c->env, c->actions + actions_at(c, step)));
   bfm_env_obs(c->env, c->obs);
   return bfm_env_reward(c->env, task, c->rewards);
 }
 
 static void step_bare(Pair *c, int step) {
   int nu;
-  const double *actions = actions_at(c, step);
+  const double *actions = c->controls + actions_at(c, step);
   double *control = mjb_stateComponent(c->bare, mjSTATE_CTRL, &nu);
   for (int i = 0; i < ENVS; i++) {
     mju_copy(control + (size_t)i * mjb_nstate(c->bare), actions + (size_t)i * nu, nu);

@@ -90,6 +90,11 @@ void flags_init(struct argp_state *state, Flags *const *flags, int count) {
   for (int i = 0; i < count; i++) state->child_inputs[i] = flags[i];
 }
 
+const Flags *flags_of(const struct argp *argp) {
+  if (argp->parser != parse_flag) return NULL;
+  return (const Flags *)((const char *)argp - offsetof(Flags, argp));
+}
+
 // ---------------------------------- parsing ------------------------------------------------------
 
 // Return whether an option of the parser or its children begins with `name`; getopt accepts such
@@ -126,7 +131,25 @@ static int check_flag(const struct argp *argp, char *flag) {
                   suggestion.best);
 }
 
+static struct {
+  void (*look)(void *context, const struct argp *argp);  // NULL: parse
+  void *context;
+} looking;
+
+void cli_look(const Command *command, void (*look)(void *context, const struct argp *argp),
+              void *context) {
+  char *words[] = {(char[]){"bfm"}, NULL};
+  looking.look = look;
+  looking.context = context;
+  command->run(1, words);
+  looking.look = NULL;
+}
+
 int cli_parse(const struct argp *argp, int argc, char **argv, void *input) {
+  if (looking.look) {
+    looking.look(looking.context, argp);
+    return BFM_BAD_ARGUMENT;
+  }
   for (int i = 1; i < argc && strcmp(argv[i], "--"); i++) {
     if (strncmp(argv[i], "--", 2)) continue;
     int status = check_flag(argp, argv[i] + 2);

@@ -31,6 +31,20 @@ int cli_tasks(int argc, char **argv);
 int cli_names(int argc, char **argv);
 int cli_robot(int argc, char **argv);
 int cli_bench(int argc, char **argv);
+int cli_manual(int argc, char **argv);
+int cli_completion(int argc, char **argv);
+
+// A row of the table of subcommands in main.c.
+typedef struct {
+  const char *group;  // heading in the program's help; NULL: the group of the row above
+  const char *name;
+  const char *help;  // NULL: the program's help does not list the command
+  int (*run)(int argc, char **argv);
+} Command;
+const Command *cli_command_at(int i);  // NULL after the last
+const Command *cli_command(const char *name);
+
+extern const char cli_about[], cli_examples[];  // the beginning and the end of the program's help
 
 // Print "bfm: " and bfm_error() to standard error. Returns the exit status: `status` itself, or after
 // a signal 128 + its number, as shells expect.
@@ -83,6 +97,14 @@ typedef struct {
 // Parse the arguments, run the command and print its error. Returns the exit status. An unknown
 // option suggests the closest one; --z_mix is accepted for --z-mix.
 int cli_run(const CommandLine *line, int argc, char **argv, void *input);
+
+// Call `look` with the parser of a command, which then ends without doing anything. Manual pages and
+// completion come from what they see there.
+void cli_look(const Command *command, void (*look)(void *context, const struct argp *argp),
+              void *context);
+
+// the flags behind a child parser that cli_run or flags_new made; NULL for any other
+const Flags *flags_of(const struct argp *argp);
 
 // The steps of cli_run, for subcommands that call them one by one.
 int flags_new(Flags *flags, const Option *table, void *fields, const char *heading);

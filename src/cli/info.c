@@ -429,6 +429,39 @@ static void print_row(const char *name, const cJSON *item) {
   free(text);
 }
 
+static const char *text_in(const cJSON *object, const char *key) {
+  const char *text = cJSON_GetStringValue(cJSON_GetObjectItem(object, key));
+  return text ? text : "";
+}
+
+// names of neighbouring signals with one unit on a line: "velocity: right_hip.v right_knee.v (rad/s)"
+static void print_signals(const char *title, const cJSON *array) {
+  const cJSON *item, *before = NULL;
+  int column = 0;
+  cJSON_ArrayForEach(item, array) {
+    const char *part = text_in(item, "part"), *unit = text_in(item, "unit");
+    int first = !before || strcmp(part, text_in(before, "part"));
+    if (before && (first || strcmp(unit, text_in(before, "unit")))) {
+      printf(*text_in(before, "unit") ? " (%s)\n" : "%s\n", text_in(before, "unit"));
+      column = 0;
+    }
+    const char *name = text_in(item, "name");
+    if (column + 1 + (int)strlen(name) > 70) column = 0, putchar('\n');
+    if (!column) column = printf("  %-14s", before ? "" : title) - 16;
+    if (first && *part) column += printf(" %s:", part);
+    column += printf(" %s", name);
+    before = item;
+  }
+  if (before) printf(*text_in(before, "unit") ? " (%s)\n" : "%s\n", text_in(before, "unit"));
+}
+
+static void print_wiring(const cJSON *signals) {
+  const cJSON *dt = cJSON_GetObjectItem(signals, "control_dt");
+  if (dt) printf("  %-14s %g s\n", "control_dt", dt->valuedouble);
+  print_signals("observations", cJSON_GetObjectItem(signals, "observations"));
+  print_signals("actions", cJSON_GetObjectItem(signals, "actions"));
+}
+
 static void print_info(const cJSON *info) {
   const cJSON *item;
   if (!strcmp(cJSON_GetObjectItem(info, "kind")->valuestring, "robot")) {
@@ -440,6 +473,8 @@ static void print_info(const cJSON *info) {
       printf("%s\n", item->valuestring);
     } else if (!strcmp(item->string, "tensors")) {
       print_networks(item);
+    } else if (!strcmp(item->string, SIGNALS_KEY)) {
+      print_wiring(item);
     } else if (!strcmp(item->string, "ranges")) {
       print_ranges(item);
     } else if (cJSON_IsObject(item)) {

@@ -11,12 +11,6 @@
 #include "cli/cli.h"
 #include "core/suggest.h"
 
-typedef struct {
-  const char *group;  // heading in the program's help; NULL: the group of the row above
-  const char *name, *help;
-  int (*run)(int argc, char **argv);
-} Command;
-
 static int help(int argc, char **argv);
 
 static const Command commands[] = {
@@ -41,34 +35,39 @@ static const Command commands[] = {
     {NULL, "bench", "measure the speed of this machine", cli_bench},
     {"Look things up", "info", "describe a file and check that it is intact", cli_info},
     {NULL, "help", "explain a command: bfm help train", help},
+    // make install calls these
+    {NULL, "manual", NULL, cli_manual},
+    {NULL, "completion", NULL, cli_completion},
 };
 #define COMMAND_COUNT ((int)(sizeof commands / sizeof *commands))
 
+const char cli_about[] =
+    "bfm trains behavioral foundation models. One agent learns from recordings that\n"
+    "have no rewards; afterwards you give it any task as a reward, a goal or a\n"
+    "demonstration, and it acts at once, without further training.\n";
+
+const char cli_examples[] =
+    "Make the trained walker of this repository stand up:\n"
+    "  bfm play models/walker.safetensors --reward 'torso.z > 1.2' -o stand.png\n\n"
+    "Collect data and train an agent of your own (about a minute on a CPU):\n"
+    "  bfm collect point_mass --hold 20 --steps 400k -o data.h5\n"
+    "  bfm train data.h5 --algo fb --stride 20 --gamma 0.95 --goal position --d 32 \\\n"
+    "    --preset small --hidden 64 --batch 256 --lr 5e-4 --steps 4k -o runs/first\n"
+    "  bfm eval runs/first/model.safetensors --random\n\n"
+    "Datasets are HDF5 files in D4RL's layout; models are safetensors files.\n";
+
 static void print_help(FILE *out) {
-  fputs(
-      "bfm trains behavioral foundation models. One agent learns from recordings that\n"
-      "have no rewards; afterwards you give it any task as a reward, a goal or a\n"
-      "demonstration, and it acts at once, without further training.\n\n"
-      "Usage: bfm COMMAND [ARGUMENTS]\n",
-      out);
+  fprintf(out, "%s\nUsage: bfm COMMAND [ARGUMENTS]\n", cli_about);
   for (int i = 0; i < COMMAND_COUNT; i++) {
     if (commands[i].group) fprintf(out, "\n%s:\n", commands[i].group);
-    fprintf(out, "  %-8s %s\n", commands[i].name, commands[i].help);
+    if (commands[i].help) fprintf(out, "  %-8s %s\n", commands[i].name, commands[i].help);
   }
-  fputs(
-      "\nMake the trained walker of this repository stand up:\n"
-      "  bfm play models/walker.safetensors --reward 'torso.z > 1.2' -o stand.png\n\n"
-      "Collect data and train an agent of your own (about a minute on a CPU):\n"
-      "  bfm collect point_mass --hold 20 --steps 400k -o data.h5\n"
-      "  bfm train data.h5 --algo fb --stride 20 --gamma 0.95 --goal position --d 32 \\\n"
-      "    --preset small --hidden 64 --batch 256 --lr 5e-4 --steps 4k -o runs/first\n"
-      "  bfm eval runs/first/model.safetensors --random\n\n"
-      "Datasets are HDF5 files in D4RL's layout; models are safetensors files.\n"
-      "bfm help COMMAND explains a command.\n",
-      out);
+  fprintf(out, "\n%sbfm help COMMAND explains a command.\n", cli_examples);
 }
 
-static const Command *find_command(const char *name) {
+const Command *cli_command_at(int i) { return i < COMMAND_COUNT ? commands + i : NULL; }
+
+const Command *cli_command(const char *name) {
   for (int i = 0; i < COMMAND_COUNT; i++) {
     if (!strcmp(commands[i].name, name)) return &commands[i];
   }
@@ -90,7 +89,7 @@ static int run_command(const Command *command, int argc, char **argv) {
 }
 
 static int help(int argc, char **argv) {
-  const Command *command = argc < 2 ? NULL : find_command(argv[1]);
+  const Command *command = argc < 2 ? NULL : cli_command(argv[1]);
   if (argc < 2 || !strcmp(argv[1], "--help") || (command && command->run == help)) {
     print_help(stdout);
     return BFM_OK;
@@ -133,6 +132,6 @@ int main(int argc, char **argv) {
     return BFM_OK;
   }
   if (!strcmp(first, "--help") || !strcmp(first, "-h")) return help(argc - 1, argv + 1);
-  const Command *command = find_command(first);
+  const Command *command = cli_command(first);
   return command ? run_command(command, argc - 1, argv + 1) : unknown_command(first);
 }

@@ -146,6 +146,10 @@ static int check_options(const CrewKind *kind, const CollectOptions *options) {
                     "hold is %" PRId64 ", but --with is %s: --hold is for --with random",
                     options->hold, kind->name);
   }
+  if (options->preset == COLLECT_SMALL && !kind->learners) {
+    return bfm_fail(BFM_BAD_ARGUMENT, "preset is small, but --with is %s: --preset is for learners",
+                    kind->name);
+  }
   int has_returns = kind->learners && (kind->algo != EXPLORER_RND || *options->task);
   if (!isinf(options->until) && !has_returns) {
     return bfm_fail(BFM_BAD_ARGUMENT, "until is %g, but --with is %s: --until is for learners%s",
@@ -154,11 +158,22 @@ static int check_options(const CrewKind *kind, const CollectOptions *options) {
   return BFM_OK;
 }
 
+// On a CPU, the updates of the learners take nearly all of the time: small networks, and few
+// environments, so that each transition is learned from more often
+static void take_preset(const Crew *c, CollectOptions *options, int envs_given) {
+  enum { WIDTH = 256, ENVS = 4 };
+  if (options->preset != COLLECT_SMALL) return;
+  if (!options->learner.hidden) options->learner.hidden = WIDTH;
+  if (!options->learner.batch) options->learner.batch = WIDTH;
+  if (!envs_given) options->envs = ENVS * c->agents;
+}
+
 int crew_choose(Crew *c, const char *env_name, CollectOptions *options, int envs_given) {
   *c = (Crew){.kind = &crew_kinds[options->with], .env_name = env_name, .options = options};
   TRY(check_options(c->kind, options));
   if (c->kind->levels) TRY(d4rl_check(env_name, options->task, c->kind->name));
   TRY(add_agents(c));
+  take_preset(c, options, envs_given);
   if (!envs_given && options->envs > c->agents) options->envs -= options->envs % c->agents;
   if (options->envs % c->agents || options->envs < c->agents) {
     return bfm_fail(BFM_BAD_ARGUMENT,

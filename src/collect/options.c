@@ -14,6 +14,10 @@ static const Option own_options[] = {
      "learner for each task of the domain; td3: one learner of --task; policy: the policies of "
      "--model; d4rl-*: agents and data as in D4RL"},
     {"steps", OPTION_INT, AT(steps), "100k", 2, 1e12, NULL, "transitions in all"},
+    {"preset", OPTION_CHOICE, AT(preset), "full", 0, 0, "full|small",
+     "sizes of learners; small: for a CPU, with --hidden 256, --batch 256 and 4 environments for "
+     "each "
+     "learner, unless they are given"},
     {"minutes", OPTION_REAL, AT(minutes), "0", 0, 1e6, NULL,
      "end after so many minutes, with the transitions made by then; 0: no limit"},
     {"envs", OPTION_INT, AT(envs), "128", 1, 65536, NULL,

@@ -11,8 +11,11 @@
 // the values of --with: the names of the rows of crew_kinds, in their order
 #define CREW_NAMES "random|rnd|mood|td3|policy|d4rl-medium|d4rl-medium-replay|d4rl-medium-expert"
 
+enum { COLLECT_FULL, COLLECT_SMALL };  // values of `preset`
+
 typedef struct {
-  int with;            // row of crew_kinds
+  int with;  // row of crew_kinds
+  int preset;
   int whole_episodes;  // rows are written when their episode ends, not before
   int64_t steps, envs, hold, seed, threads, eval_every, eval_episodes, train_steps;
   double updates, until, minutes;

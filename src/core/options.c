@@ -316,7 +316,7 @@ const char *options_argument(const Option *option) {
   return option->type == OPTION_CHOICE ? option->choices : types[option->type].argument;
 }
 
-static void describe(const Option *option, char *out, size_t size) {
+void options_describe(const Option *option, char *out, size_t size) {
   int ranged =
       (option->type == OPTION_INT || option->type == OPTION_REAL) && option->lo != option->hi;
   char range[96] = "";
@@ -369,7 +369,7 @@ void options_help(const Option *table, FILE *out) {
       column = 0;
     }
     fprintf(out, "%*s", HELP_COLUMN - column, "");
-    describe(o, text, sizeof text);
+    options_describe(o, text, sizeof text);
     print_wrapped(text, out);
   }
 }

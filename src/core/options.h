@@ -53,6 +53,9 @@ int options_from_json(const Option *table, void *fields, const char *json);
 // an option's argument as help shows it: INT, REAL, TEXT, on|off or the choices
 const char *options_argument(const Option *option);
 
+// what --help says about an option: its help, default and range
+void options_describe(const Option *option, char *out, size_t size);
+
 // one aligned entry per option: flag, argument, help, default and range, wrapped to 79 columns
 void options_help(const Option *table, FILE *out);
 

@@ -31,6 +31,12 @@ static const struct {
      {{"tcp.x", "0.05"}, {"tcp.y", "0.05"}, {"tcp.z", "0.05"}}},
     {"a grid of end_effector.x, .y and .z 0.05 m",
      {{"end_effector.x", "0.05"}, {"end_effector.y", "0.05"}, {"end_effector.z", "0.05"}}},
+    {"a grid of tip_x 0.05 m x tip_z 0.05 m x qpos.0 0.2 rad",
+     {{"tip_x", "0.05"}, {"tip_z", "0.05"}, {"qpos.0", "0.2"}}},
+    {"a grid of upper_arm.zz 0.2 x lower_arm.zz 0.2 x elbow.v 2 rad/s",
+     {{"upper_arm.zz", "0.2"}, {"lower_arm.zz", "0.2"}, {"elbow.v", "2"}}},
+    {"a grid of fore_bent 0.1 x little_bent 0.1 x thumb.z 0.02 m",
+     {{"fore_bent", "0.1"}, {"little_bent", "0.1"}, {"thumb.z", "0.02"}}},
     {"a grid of x 0.02 m x y 0.02 m", {{"x", "0.02"}, {"y", "0.02"}, {"0", "1"}}},
 };
 #define GRID_COUNT ((int)(sizeof grids / sizeof *grids))

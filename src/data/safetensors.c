@@ -27,7 +27,7 @@ static const struct {
 } types[] = {
     [TENSOR_F32] = {"F32", 4}, [TENSOR_F64] = {"F64", 8}, [TENSOR_I64] = {"I64", 8},
     [TENSOR_I32] = {"I32", 4}, [TENSOR_U8] = {"U8", 1},   [TENSOR_BF16] = {"BF16", 2},
-    [TENSOR_F16] = {"F16", 2},
+    [TENSOR_F16] = {"F16", 2}, [TENSOR_I8] = {"I8", 1},
 };
 #define TYPE_COUNT ((int)(sizeof types / sizeof *types))
 

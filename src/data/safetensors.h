@@ -17,7 +17,8 @@ typedef enum {
   TENSOR_I32,
   TENSOR_U8,
   TENSOR_BF16,
-  TENSOR_F16
+  TENSOR_F16,
+  TENSOR_I8
 } TensorType;
 
 #define TENSOR_MAX_DIMS 4

@@ -41,9 +41,15 @@ EMBED(cheetah)
 EMBED(quadruped)
 EMBED(humanoid)
 EMBED(point_mass)
+EMBED(fish)
+EMBED(finger)
+EMBED(acrobot)
+EMBED(dmc_hopper)
 EMBED(halfcheetah)
 EMBED(hopper)
 EMBED(walker2d)
+EMBED(ant)
+EMBED(hand)
 
 #define ROBOT(name) {#name, "robots/" #name ".yaml", robot_##name, robot_##name##_end, NULL}
 static const struct {
@@ -56,10 +62,16 @@ static const struct {
     ROBOT(humanoid),
     {.domain = &jaco_domain},
     ROBOT(point_mass),
+    ROBOT(fish),
+    ROBOT(finger),
+    ROBOT(acrobot),
+    ROBOT(dmc_hopper),
     ROBOT(halfcheetah),
     ROBOT(hopper),
     ROBOT(walker2d),
+    ROBOT(ant),
     {.domain = &kitchen_domain},
+    ROBOT(hand),
 };
 #define DOMAIN_COUNT ((int)(sizeof builtin / sizeof builtin[0]))
 
@@ -190,9 +202,10 @@ static int own_folder(char *out, int of_program) {
   return 1;
 }
 
-// path of a model's file: in $BFM_MODELS, or near the library in a checkout or a bundle
+// path of a model's file: in $BFM_MODELS, or near the library in a checkout, in a bundle or installed
 static int find_model(char *out, size_t size, const char *file) {
-  static const char *const places[] = {"../.deps/models", "../models", "models"};
+  static const char *const places[] = {"../.deps/models", "../models", "models",
+                                       "../share/bfm/robots", "../../share/bfm/robots"};
 
   const char *chosen = getenv("BFM_MODELS");
   if (chosen && *chosen) {

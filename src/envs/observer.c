@@ -41,6 +41,8 @@ typedef enum {
 typedef struct {
   Operation operation;
   int out, count;
+  const char *item;  // its text, and the item's first number
+  int item_out;
   Place from, pos, mat;  // pos and mat: of the frame
   Quantity quantity;
   muMultFun_t function;
@@ -116,6 +118,7 @@ typedef struct {
   const Robot *robot;
   const mjModel *model;
   RobotText item;  // that is compiled, for messages
+  int item_out;    // its first number
 } Compiler;
 
 static const char *skip(const char *text) { return text + strspn(text, " \t\r\n"); }
@@ -143,6 +146,8 @@ static int add(Compiler *c, Entry entry) {
         OBS_MAX);
   }
   entry.out = o->size;
+  entry.item = c->item.text;
+  entry.item_out = c->item_out;
   o->size += entry.count;
   Entry *at = grow(o);
   if (!at) return bfm_fail(BFM_NO_MEMORY, "out of memory for an observation");
@@ -357,6 +362,7 @@ int observer_new(Observer **out, const Robot *robot, const mjModel *model) {
     int before = o->size;
     for (int i = 0; i < part->items.count && !status; i++) {
       c.item = part->items.of[i];
+      c.item_out = o->size;
       status = robot_goes_on(robot, item(&c, c.item.text, 0));
     }
     o->counts[p] = o->size - before;
@@ -381,3 +387,29 @@ void observer_free(Observer *o) {
 int observer_size(const Observer *o) { return o->size; }
 int observer_count(const Observer *o, int part) { return o->counts[part]; }
 int observer_needs(const Observer *o) { return o->needs; }
+
+static const char *function_name(const Entry *e) {
+  const Function *f = reward_functions;
+  while (f->name && f->function != e->function) f++;
+  return e->operation == CLIP ? "clip" : f->name;
+}
+
+// entries are in the order of their numbers, and functions follow what they are applied to
+ObserverSource observer_source(const Observer *o, int i) {
+  ObserverSource source = {.item = ""};
+  int first = 0, end = 0;
+  for (const Entry *e = o->entries; e < o->entries + o->entry_count; e++) {
+    if (source.item[0] && e->item == source.item) end = e->out + e->count;
+    if (i < e->out || i >= e->out + e->count) continue;
+    if (e->operation == CLIP || e->operation == CALL) {
+      source.function = function_name(e);
+      continue;
+    }
+    first = e->item_out, end = e->out + e->count;
+    source.item = e->item;
+    source.copied = e->operation == COPY;
+    source.array = e->from.array, source.at = e->from.at + i - e->out;
+  }
+  source.index = i - first, source.count = end - first;
+  return source;
+}

@@ -21,6 +21,17 @@ int observer_size(const Observer *observer);             // of the observation
 int observer_count(const Observer *observer, int part);  // numbers of a part
 int observer_needs(const Observer *observer);            // NEEDS_… of quantities.h
 
+// where number i of an observation comes from, in words for people and programs
+typedef struct {
+  int copied;  // it is the number `at` of the array at this offset of mjData
+  size_t array;
+  int at;
+  const char *function;  // that is applied to it, "asinh", or NULL
+  const char *item;      // the text of its item in the description
+  int index, count;      // which of the item's numbers it is
+} ObserverSource;
+ObserverSource observer_source(const Observer *observer, int i);
+
 // writes the observation of the state in data, which must be computed as far as it needs
 void observer_read(const Observer *observer, const mjModel *model, const mjData *data, double *obs);
 

@@ -126,6 +126,11 @@ static void read_com(const mjModel *m, const mjData *d, int kind, int id, double
   copy(out, d->subtree_com + 3 * id, 3);
 }
 
+static void read_own_com(const mjModel *m, const mjData *d, int kind, int id, double *out) {
+  (void)m, (void)kind;
+  copy(out, d->xipos + 3 * id, 3);
+}
+
 // the end of a subtree: bodies are numbered depth first, so it is id … end-1
 static int subtree_end(const mjModel *m, int id) {
   int end = id + 1;
@@ -251,6 +256,8 @@ static const Attribute attributes[] = {
      "angular velocity, in its own axes"},
     {BODY, "com", "com.x com.y com.z", 3, read_com, POSITION | NEEDS_COM,
      "centre of mass of the body and all it carries"},
+    {BODY, "ipos", "ipos.x ipos.y ipos.z", 3, read_own_com, POSITION,
+     "centre of mass of the body alone"},
     {BODY, "com.vel", "com.vx com.vy com.vz", 3, read_com_vel, VELOCITY,
      "velocity of this centre of mass"},
     {BODY, "angmom", "angmom.x angmom.y angmom.z", 3, read_angmom, VELOCITY,
@@ -615,6 +622,7 @@ static int source_place(const QuantitySource *s, const mjModel *m, size_t *array
   if (s->read == read_mat && s->kind == SITE) PLACE(site_xmat, 9 * id);
   if (s->read == read_mat && s->kind == GEOM) PLACE(geom_xmat, 9 * id);
   if (s->read == read_mat) PLACE(xmat, 9 * id);
+  if (s->read == read_own_com) PLACE(xipos, 3 * id);
   if (s->read == read_com) PLACE(subtree_com, 3 * id);
   if (s->read == read_hinge_pos || s->read == read_joint_pos) PLACE(qpos, m->jnt_qposadr[id]);
   if (s->read == read_hinge_vel || s->read == read_joint_vel) PLACE(qvel, m->jnt_dofadr[id]);
@@ -642,7 +650,7 @@ int quantity_place(const Quantity *q, const mjModel *m, size_t *array, int *at) 
 int quantity_is_point(const Quantity *q) {
   QuantityRead *read = q->source.read;
   return q->count == 3 && q->first == 0 &&
-         (read == read_pos || read == read_com || read == read_joint_pos);
+         (read == read_pos || read == read_com || read == read_own_com || read == read_joint_pos);
 }
 
 int quantity_frame(const Quantity *q, const mjModel *m, size_t *pos, size_t *mat, int *at) {
@@ -694,7 +702,7 @@ static void each_counted(QuantityEach *each, void *context, const char *title, c
 void quantities_each(const mjModel *m, QuantityEach *each, void *context) {
   for (int a = 0; a < COUNT(attributes); a++) {
     const Attribute *row = &attributes[a];
-    if (row->kinds != BODY) continue;
+    if (row->kinds != BODY || row->read == read_own_com) continue;
     each_part(each, context, "robot", "", row->name, row->help);
     each_part(each, context, "robot", "", row->components, row->help);
   }

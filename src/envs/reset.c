@@ -12,9 +12,10 @@
 
 typedef struct {
   const RobotReset *of;
-  int key;     // a keyframe's number
-  int height;  // the number of qpos that raises the robot
-  int quat;    // index in qpos of the free root's orientation
+  int key;      // a keyframe's number
+  int height;   // the number of qpos that raises the robot
+  int quat;     // index in qpos of the free root's orientation
+  int *places;  // indices in qpos of the joints that have given positions
 } Step;
 
 struct Resets {
@@ -56,6 +57,37 @@ static void find_root(const mjModel *model, Step *step) {
   }
 }
 
+static int find_joint(const Robot *robot, const mjModel *model, RobotText name, int *place) {
+  Suggestion nearest = {.word = name.text};
+  int id = mj_name2id(model, mjOBJ_JOINT, name.text);
+  int type = id < 0 ? -1 : model->jnt_type[id];
+  if (type == mjJNT_HINGE || type == mjJNT_SLIDE) {
+    *place = model->jnt_qposadr[id];
+    return BFM_OK;
+  }
+  if (id >= 0) {
+    return robot_fail(robot, name, "the joint '%s' is no hinge or slide: its position is no number",
+                      name.text);
+  }
+  for (int j = 0; j < model->njnt; j++) {
+    const char *other = mj_id2name(model, mjOBJ_JOINT, j);
+    if (other) suggest_try(&nearest, other);
+  }
+  return robot_fail(robot, name, "the model has no joint '%s'%s", name.text,
+                    suggest_say(&nearest, ""));
+}
+
+static int find_joints(const Robot *robot, const mjModel *model, Step *step) {
+  const RobotReset *of = step->of;
+  if (!of->joint_count) return BFM_OK;
+  step->places = malloc((size_t)of->joint_count * sizeof *step->places);
+  if (!step->places) return bfm_fail(BFM_NO_MEMORY, "out of memory for the resets of a robot");
+  for (int i = 0; i < of->joint_count; i++) {
+    TRY(find_joint(robot, model, of->joints[i].name, step->places + i));
+  }
+  return BFM_OK;
+}
+
 static int check_states(const Robot *robot, const mjModel *model, const Step *step) {
   const RobotStates *states = &robot->states;
   RobotText place = step->of->text;
@@ -80,6 +112,7 @@ static int compile(const Robot *robot, const mjModel *model, Step *step) {
   find_root(model, step);
   switch (step->of->kind) {
     case RESET_KEYFRAME: return find_keyframe(robot, model, step);
+    case RESET_JOINTS: return find_joints(robot, model, step);
     case RESET_STATES: return check_states(robot, model, step);
     case RESET_ORIENTATION:
       if (step->quat >= 0) return BFM_OK;
@@ -118,6 +151,7 @@ int resets_new(Resets **out, const Robot *robot, const mjModel *model) {
 
 void resets_free(Resets *resets) {
   if (!resets) return;
+  for (int i = 0; i < resets->count; i++) free(resets->steps[i].places);
   free(resets->steps);
   free(resets);
 }
@@ -151,10 +185,26 @@ static void draw_limited(const mjModel *model, mjData *data, Draws *draw) {
   }
 }
 
+static void set_joints(const Step *step, const World *world, mjData *data, Draws *draw) {
+  const RobotReset *of = step->of;
+  for (int i = 0; i < of->joint_count; i++) data->qpos[step->places[i]] = of->joints[i].position;
+  if (of->joint_count) return;
+  if (of->limited) draw_limited(world->model, data, draw);
+  else draw_joints(world, data, draw);
+}
+
 static void add_noise(RobotNoise noise, double *x, int count, Draws *draw) {
   for (int i = 0; i < count && noise.size > 0; i++) {
     x[i] +=
         noise.normal ? noise.size * draw_normal(draw) : draw_uniform(draw, -noise.size, noise.size);
+  }
+}
+
+static void add_joint_noise(RobotNoise noise, const mjModel *model, mjData *data, Draws *draw) {
+  for (int j = 0; j < model->njnt; j++) {
+    int type = model->jnt_type[j];
+    if (type != mjJNT_HINGE && type != mjJNT_SLIDE) continue;
+    add_noise(noise, data->qpos + model->jnt_qposadr[j], 1, draw);
   }
 }
 
@@ -187,12 +237,10 @@ static void make_step(const Step *step, const World *world, mjData *data, Draws 
   const RobotReset *of = step->of;
   switch (of->kind) {
     case RESET_KEYFRAME: set_keyframe(model, data, step->key); return;
-    case RESET_JOINTS:
-      if (of->limited) draw_limited(model, data, draw);
-      else draw_joints(world, data, draw);
-      return;
+    case RESET_JOINTS: set_joints(step, world, data, draw); return;
     case RESET_NOISE:
       add_noise(of->qpos, data->qpos, (int)model->nq, draw);
+      add_joint_noise(of->joint_noise, model, data, draw);
       add_noise(of->qvel, data->qvel, (int)model->nv, draw);
       mj_normalizeQuat(model, data->qpos);
       return;

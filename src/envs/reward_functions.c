@@ -151,6 +151,8 @@ static double f_dot(const double *a, int n) { return mju_dot(a, a + n / 2, n / 2
 // muParser's own is not the C library's
 static double f_asinh(const double *a, int n) { return (void)n, asinh(a[0]); }
 
+static double f_log1p(const double *a, int n) { return (void)n, log1p(a[0]); }
+
 static double f_fma(const double *a, int n) { return (void)n, fma(a[0], a[1], a[2]); }
 
 #define TOLERANCE_ROW(name, sigmoid, zero, help) \
@@ -186,6 +188,7 @@ const Function reward_functions[] = {
     {"log", 1, 1, 0, NULL, "natural logarithm"},
     {"log2", 1, 1, 0, f_log2, "logarithm to base 2"},
     {"log10", 1, 1, 0, NULL, "logarithm to base 10"},
+    {"log1p", 1, 1, 0, f_log1p, "log(1 + x), exact for small x"},
     {"sin", 1, 1, 0, NULL, "sine (rad)"},
     {"cos", 1, 1, 0, NULL, "cosine"},
     {"tan", 1, 1, 0, NULL, "tangent"},

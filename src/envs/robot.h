@@ -43,8 +43,9 @@ typedef struct {
 // the steps of a reset, which are made in order on the model's default state
 typedef enum {
   RESET_KEYFRAME,     // text: its name or number
-  RESET_JOINTS,       // limited 0: anywhere, as dm_control draws them; 1: only joints with limits
-  RESET_NOISE,        // adds to qpos, then to qvel
+  RESET_JOINTS,       // limited 0: anywhere, as dm_control draws them; 1: only joints with limits;
+                      // or puts some at given positions
+  RESET_NOISE,        // adds to qpos, then to hinges and slides, then to qvel
   RESET_ORIENTATION,  // of the free root: uniform over all rotations
   RESET_RAISE,        // lifts the root by `by`, from height `from` on, until it is off the floor
   RESET_REDRAW,       // repeats the steps before it until nothing touches; limited 1: the floor
@@ -57,11 +58,19 @@ typedef struct {
   double size;  // 0: none
 } RobotNoise;
 
+// where a reset puts a hinge or slide
+typedef struct {
+  RobotText name;
+  double position;
+} RobotJoint;
+
 typedef struct {
   ResetKind kind;
   RobotText text;  // the step's value; its place even where there is no text
   int limited;
-  RobotNoise qpos, qvel;
+  RobotJoint *joints;
+  int joint_count;  // 0: they are drawn
+  RobotNoise qpos, joint_noise, qvel;
   double from, by;  // from NAN: the height so far
   int steps;
 } RobotReset;
@@ -73,8 +82,12 @@ typedef struct {
   const double *qpos, *qvel, *act;
 } RobotStates;
 
+typedef enum { EDIT_REMOVE, EDIT_CHANGE, EDIT_ADD } RobotEditKind;
+
 // an element of the model that is removed, or an attribute of one that is changed, before compiling
 typedef struct {
+  RobotEditKind kind;
+  int is_first;          // of the attributes that are changed: the element is added with it
   RobotText type, name;  // "geom", "floor"; for all sensors of a type: "sensor", "type rangefinder"
   RobotText attribute, value;  // text NULL: the element is removed
 } RobotEdit;

@@ -1,5 +1,5 @@
-// Edits of a parsed model: elements that are removed, and attributes that are changed, before it is
-// compiled. The attributes are a table of places in mjSpec's structures.
+// Edits of a parsed model: elements that are removed or added, and attributes that are changed, before
+// it is compiled. The attributes are a table of places in mjSpec's structures.
 
 #include <ctype.h>
 #include <math.h>
@@ -173,6 +173,26 @@ static int remove_element(const Robot *robot, mjSpec *spec, const RobotEdit *edi
   return robot_fail(robot, edit->name, "%s", mjs_getError(spec));
 }
 
+// ---------------------------------- adding -------------------------------------------------------
+
+// a camera or site of the world
+static int add_element(const Robot *robot, mjSpec *spec, const RobotEdit *edit, mjtObj type) {
+  mjsElement *element = mjs_findElement(spec, type, edit->name.text);
+  mjsBody *world = mjs_findBody(spec, "world");
+  if (type != mjOBJ_CAMERA && type != mjOBJ_SITE) {
+    return robot_fail(robot, edit->type, "a %s cannot be added, only a camera or a site",
+                      edit->type.text);
+  }
+  if (element) {
+    return robot_fail(robot, edit->name, "the model has a %s '%s' already: change it instead",
+                      edit->type.text, edit->name.text);
+  }
+  if (type == mjOBJ_CAMERA) element = mjs_addCamera(world, NULL)->element;
+  else element = mjs_addSite(world, NULL)->element;
+  mjs_setName(element, edit->name.text);
+  return BFM_OK;
+}
+
 // ---------------------------------- changing -----------------------------------------------------
 
 static int read_numbers(const Robot *robot, RobotText value, int most, double *numbers,
@@ -240,6 +260,7 @@ static int change_element(const Robot *robot, mjSpec *spec, const RobotEdit *edi
 static int make_edit(const Robot *robot, mjSpec *spec, const RobotEdit *edit) {
   mjtObj type;
   TRY(find_type(robot, edit->type, &type));
+  if (edit->kind == EDIT_ADD && edit->is_first) TRY(add_element(robot, spec, edit, type));
   return edit->attribute.text ? change_element(robot, spec, edit, type)
                               : remove_element(robot, spec, edit, type);
 }

@@ -1,6 +1,5 @@
-// Reads a robot's description, a text in YAML. libyaml divides it into events; they become a tree of
-// texts, lists and mappings, which the tables of keys below turn into a Robot. Every scalar is a text:
-// "on", "1e3" and "0x10" mean what they say. Anchors, tags and repeated keys are refused.
+// Reads a robot's description: the tables of keys below turn the tree of its YAML into a Robot. Each row
+// says of which kind a value is and which function reads it.
 
 #include <ctype.h>
 #include <math.h>
@@ -8,192 +7,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <yaml.h>
-
 #include "core/number.h"
 #include "core/suggest.h"
 #include "envs/reward_functions.h"
 #include "envs/robot.h"
+#include "envs/robot_tree.h"
 #include "envs/tasklist.h"
 
 #define COUNT(table) ((int)(sizeof(table) / sizeof *(table)))
 #define NAME_LENGTH 63
-
-typedef enum { TEXT = 1, LIST = 2, MAPPING = 4 } NodeKind;
-
-typedef struct Node Node;
-struct Node {
-  NodeKind kind;
-  RobotText text;  // of lists and mappings only the place
-  RobotText key;   // in a mapping
-  Node *children, *next;
-  int count;
-};
-
-// ---------------------------------- the tree -----------------------------------------------------
-
-typedef struct {
-  Robot *robot;
-  yaml_parser_t parser;
-} Reader;
-
-static RobotText place_of(yaml_mark_t mark) {
-  return (RobotText){NULL, (int)mark.line + 1, (int)mark.column + 1};
-}
-
-static int next_event(Reader *r, yaml_event_t *event) {
-  if (yaml_parser_parse(&r->parser, event)) return BFM_OK;
-  const yaml_parser_t *p = &r->parser;
-  if (p->error == YAML_MEMORY_ERROR) {
-    return bfm_fail(BFM_NO_MEMORY, "out of memory for %s", r->robot->file);
-  }
-  const char *context = p->context ? p->context : "", *problem = p->problem ? p->problem : "";
-  if (p->error == YAML_READER_ERROR) {
-    return bfm_fail(BFM_BAD_FILE, "%s: this is not YAML: %s at byte %zu", r->robot->file, problem,
-                    p->problem_offset);
-  }
-  return robot_fail(r->robot, place_of(p->problem_mark), "this is not YAML: %s%s%s", problem,
-                    *context ? " " : "", context);
-}
-
-static const char *const kind_names[] =
-    {[TEXT] = "a text", [LIST] = "a list", [MAPPING] = "a mapping"};
-
-static int refuse_anchor(const Reader *r, RobotText place, const yaml_char_t *anchor,
-                         const yaml_char_t *tag) {
-  if (anchor) {
-    return robot_fail(r->robot, place, "anchors such as &%s are not allowed: repeat the value",
-                      (const char *)anchor);
-  }
-  if (tag) {
-    return robot_fail(r->robot, place, "tags such as %s are not allowed: every value is a text",
-                      (const char *)tag);
-  }
-  return BFM_OK;
-}
-
-static int read_scalar(Reader *r, const yaml_event_t *event, Node *node) {
-  const char *value = (const char *)event->data.scalar.value;
-  size_t length = event->data.scalar.length;
-  TRY(refuse_anchor(r, node->text, event->data.scalar.anchor, event->data.scalar.tag));
-  if (length > REWARD_MAX_LENGTH) {
-    return robot_fail(r->robot, node->text, "a text has %zu characters, but at most %d are allowed",
-                      length, REWARD_MAX_LENGTH);
-  }
-  for (size_t i = 0; i < length; i++) {
-    if (!iscntrl((unsigned char)value[i]) || value[i] == '\n' || value[i] == '\t') continue;
-    return robot_fail(r->robot, node->text, "a text has the control character 0x%02x",
-                      (unsigned char)value[i]);
-  }
-  // a quotation mark comes before the text
-  int style = event->data.scalar.style;
-  if (style == YAML_SINGLE_QUOTED_SCALAR_STYLE || style == YAML_DOUBLE_QUOTED_SCALAR_STYLE) {
-    node->text.column++;
-  }
-  node->kind = TEXT;
-  node->text.text = robot_text(r->robot, value, length);
-  return node->text.text ? BFM_OK : BFM_NO_MEMORY;
-}
-
-static int read_node(Reader *r, const yaml_event_t *event, int depth, Node *node);
-
-// NULL for a key that is there already, where reading goes on
-static int read_key(Reader *r, const yaml_event_t *event, const Node *mapping, RobotText *key) {
-  Node node = {.text = place_of(event->start_mark)};
-  if (event->type != YAML_SCALAR_EVENT) {
-    return robot_fail(r->robot, node.text, "a key must be a text");
-  }
-  TRY(read_scalar(r, event, &node));
-  for (const Node *child = mapping->children; child; child = child->next) {
-    if (strcmp(child->key.text, node.text.text)) continue;
-    TRY(robot_goes_on(r->robot, robot_fail(r->robot, node.text,
-                                           "the key '%s' is here twice, first in line %d",
-                                           node.text.text, child->key.line)));
-    return BFM_OK;
-  }
-  *key = node.text;
-  return BFM_OK;
-}
-
-// reads what follows the event, of which it takes the ownership
-static int read_child(Reader *r, yaml_event_t *event, int depth, Node *node, Node ***last) {
-  Node *child = robot_take(r->robot, sizeof *child);
-  int status = child ? BFM_OK : BFM_NO_MEMORY;
-  if (!status && node->kind == MAPPING) {
-    status = read_key(r, event, node, &child->key);
-    yaml_event_delete(event);
-    if (!status) status = next_event(r, event);
-    if (status) return status;
-  }
-  if (!status) status = read_node(r, event, depth, child);
-  yaml_event_delete(event);
-  if (status || (node->kind == MAPPING && !child->key.text)) return status;
-  **last = child;
-  *last = &child->next;
-  if (++node->count <= ROBOT_ITEMS) return BFM_OK;
-  return robot_fail(r->robot, child->text, "%s has more than %d entries", kind_names[node->kind],
-                    ROBOT_ITEMS);
-}
-
-static int read_children(Reader *r, int depth, Node *node) {
-  yaml_event_type_t end = node->kind == LIST ? YAML_SEQUENCE_END_EVENT : YAML_MAPPING_END_EVENT;
-  Node **last = &node->children;
-  if (depth == ROBOT_DEPTH) return robot_fail(r->robot, node->text, "this is nested too deeply");
-  for (;;) {
-    yaml_event_t event;
-    TRY(next_event(r, &event));
-    if (event.type == end) {
-      yaml_event_delete(&event);
-      return BFM_OK;
-    }
-    TRY(read_child(r, &event, depth + 1, node, &last));
-  }
-}
-
-static int read_node(Reader *r, const yaml_event_t *event, int depth, Node *node) {
-  node->text = place_of(event->start_mark);
-  switch (event->type) {
-    case YAML_SCALAR_EVENT: return read_scalar(r, event, node);
-    case YAML_SEQUENCE_START_EVENT:
-      node->kind = LIST;
-      TRY(refuse_anchor(r, node->text, event->data.sequence_start.anchor,
-                        event->data.sequence_start.tag));
-      return read_children(r, depth, node);
-    case YAML_MAPPING_START_EVENT:
-      node->kind = MAPPING;
-      TRY(refuse_anchor(r, node->text, event->data.mapping_start.anchor,
-                        event->data.mapping_start.tag));
-      return read_children(r, depth, node);
-    case YAML_ALIAS_EVENT:
-      return robot_fail(r->robot, node->text, "references such as *%s are not allowed",
-                        (const char *)event->data.alias.anchor);
-    default: return robot_fail(r->robot, node->text, "a value is missing");
-  }
-}
-
-// the events of a whole file: a stream with one document with one node
-static int read_file(Reader *r, Node *root) {
-  static const yaml_event_type_t before[] = {YAML_STREAM_START_EVENT, YAML_DOCUMENT_START_EVENT};
-  for (int i = 0; i < 2; i++) {
-    yaml_event_t event;
-    TRY(next_event(r, &event));
-    yaml_event_type_t type = event.type;
-    yaml_event_delete(&event);
-    if (type != before[i]) return bfm_fail(BFM_BAD_FILE, "%s is empty", r->robot->file);
-  }
-  yaml_event_t event;
-  TRY(next_event(r, &event));
-  int status = read_node(r, &event, 0, root);
-  yaml_event_delete(&event);
-  for (int i = 0; i < 2 && !status; i++) {
-    TRY(next_event(r, &event));
-    if (i && event.type != YAML_STREAM_END_EVENT) {
-      status = robot_fail(r->robot, place_of(event.start_mark), "a second document begins here");
-    }
-    yaml_event_delete(&event);
-  }
-  return status;
-}
 
 // ---------------------------------- values -------------------------------------------------------
 
@@ -213,11 +35,12 @@ static int check_kind(const Robot *robot, const Node *node, const char *what, in
   for (int kind = TEXT; kind <= MAPPING; kind *= 2) {
     size_t used = strlen(wanted);
     if (kinds & kind) {
-      snprintf(wanted + used, sizeof wanted - used, "%s%s", used ? " or " : "", kind_names[kind]);
+      snprintf(wanted + used, sizeof wanted - used, "%s%s", used ? " or " : "",
+               robot_node_kind(kind));
     }
   }
   return robot_fail(robot, node->text, "%s must be %s, not %s", what, wanted,
-                    kind_names[node->kind]);
+                    robot_node_kind(node->kind));
 }
 
 static int read_entry(Robot *robot, const Node *child, const Key *key, void *out) {
@@ -382,11 +205,25 @@ static int read_observed(Robot *robot, const Node *node, void *out) {
 
 // ---------------------------------- resets -------------------------------------------------------
 
+// {hip: -0.2, knee: 0.5}
+static int read_positions(Robot *robot, const Node *node, RobotReset *reset) {
+  if (!node->count) return robot_fail(robot, node->text, "no joint is given a position");
+  reset->joints = robot_take(robot, (size_t)node->count * sizeof *reset->joints);
+  if (!reset->joints) return BFM_NO_MEMORY;
+  for (const Node *child = node->children; child; child = child->next) {
+    RobotJoint *joint = reset->joints + reset->joint_count++;
+    TRY(check_kind(robot, child, "the position of a joint", TEXT));
+    TRY(read_number(robot, child->text, &joint->position));
+    joint->name = child->key;
+  }
+  return BFM_OK;
+}
+
 static int read_joints(Robot *robot, const Node *node, void *out) {
   static const char *const words[] = {"random", "limited", NULL};
   RobotReset *reset = out;
-  TRY(read_word(robot, node->text, words, &reset->limited));
-  return BFM_OK;
+  if (node->kind == MAPPING) return read_positions(robot, node, reset);
+  return read_word(robot, node->text, words, &reset->limited);
 }
 
 static int read_keyframe(Robot *robot, const Node *node, void *out) {
@@ -425,6 +262,7 @@ static int read_one_noise(Robot *robot, const Node *node, void *out) {
 
 static int read_noise(Robot *robot, const Node *node, void *out) {
   static const Key keys[] = {{"qpos", TEXT, read_one_noise, offsetof(RobotReset, qpos)},
+                             {"joints", TEXT, read_one_noise, offsetof(RobotReset, joint_noise)},
                              {"qvel", TEXT, read_one_noise, offsetof(RobotReset, qvel)},
                              {.name = NULL}};
   return read_mapping(robot, node, keys, out);
@@ -465,7 +303,7 @@ static int read_settle(Robot *robot, const Node *node, void *out) {
 // in the order of ResetKind
 static const Key reset_keys[] = {
     {"keyframe", TEXT, read_keyframe, 0},
-    {"joints", TEXT, read_joints, 0},
+    {"joints", TEXT | MAPPING, read_joints, 0},
     {"noise", MAPPING, read_noise, 0},
     {"orientation", TEXT, read_orientation, 0},
     {"raise", TEXT | MAPPING, read_raise, 0},
@@ -719,36 +557,49 @@ static int read_remove(Robot *robot, const Node *node, void *out) {
   return BFM_OK;
 }
 
-static int add_change(Robot *robot, const Node *element, const Node *attribute) {
+static int add_change(Robot *robot, const Node *element, const Node *attribute,
+                      RobotEditKind kind) {
   RobotEdit *edit = robot->edits + robot->edit_count;
   TRY(read_element(robot, element->key, edit));
   TRY(check_kind(robot, attribute, "an attribute", TEXT));
+  edit->kind = kind;
+  edit->is_first = attribute == element->children;
   edit->attribute = attribute->key;
   edit->value = attribute->text;
   robot->edit_count++;
   return BFM_OK;
 }
 
-static int read_changes(Robot *robot, const Node *element) {
-  TRY(check_kind(robot, element, "a change", MAPPING));
+static int read_changes(Robot *robot, const Node *element, RobotEditKind kind) {
+  TRY(check_kind(robot, element, kind == EDIT_ADD ? "an added element" : "a change", MAPPING));
   TRY(grow_edits(robot, element->count));
   for (const Node *child = element->children; child; child = child->next) {
-    TRY(robot_goes_on(robot, add_change(robot, element, child)));
+    TRY(robot_goes_on(robot, add_change(robot, element, child, kind)));
+  }
+  return BFM_OK;
+}
+
+static int read_attributes(Robot *robot, const Node *node, RobotEditKind kind) {
+  for (const Node *element = node->children; element; element = element->next) {
+    TRY(robot_goes_on(robot, read_changes(robot, element, kind)));
   }
   return BFM_OK;
 }
 
 static int read_change(Robot *robot, const Node *node, void *out) {
   (void)out;
-  for (const Node *element = node->children; element; element = element->next) {
-    TRY(robot_goes_on(robot, read_changes(robot, element)));
-  }
-  return BFM_OK;
+  return read_attributes(robot, node, EDIT_CHANGE);
+}
+
+static int read_add(Robot *robot, const Node *node, void *out) {
+  (void)out;
+  return read_attributes(robot, node, EDIT_ADD);
 }
 
 static int read_edits(Robot *robot, const Node *node, void *out) {
   static const Key keys[] = {{"remove", TEXT | LIST, read_remove, 0},
                              {"change", MAPPING, read_change, 0},
+                             {"add", MAPPING, read_add, 0},
                              {.name = NULL}};
   return read_mapping(robot, node, keys, out);
 }
@@ -776,19 +627,12 @@ static const Key robot_keys[] = {
 };
 
 static int parse(Robot *robot, const char *yaml, size_t size) {
-  Reader reader = {.robot = robot};
   Node root = {.kind = TEXT};
   if (size > ROBOT_BYTES) {
     return bfm_fail(BFM_BAD_FILE, "%s has %zu bytes, but a robot's file has at most %d",
                     robot->file, size, ROBOT_BYTES);
   }
-  if (!yaml_parser_initialize(&reader.parser)) {
-    return bfm_fail(BFM_NO_MEMORY, "out of memory for %s", robot->file);
-  }
-  yaml_parser_set_input_string(&reader.parser, (const unsigned char *)yaml, size);
-  int status = read_file(&reader, &root);
-  yaml_parser_delete(&reader.parser);
-  TRY(status);
+  TRY(robot_tree(robot, yaml, size, &root));
   TRY(check_kind(robot, &root, "a robot's file", MAPPING));
   TRY(read_mapping(robot, &root, robot_keys, robot));
   if (robot->model.text) return BFM_OK;

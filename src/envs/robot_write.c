@@ -221,18 +221,34 @@ static void write_observed(const Writer *w) {
 // ---------------------------------- resets -------------------------------------------------------
 
 static void write_noise(FILE *out, const RobotReset *reset) {
-  const RobotNoise *noises[] = {&reset->qpos, &reset->qvel};
+  static const char *const names[] = {"qpos", "joints", "qvel"};
+  const RobotNoise *noises[] = {&reset->qpos, &reset->joint_noise, &reset->qvel};
   const char *separator = "";
   fputs("noise: {", out);
-  for (int i = 0; i < 2; i++) {
+  for (int i = 0; i < 3; i++) {
     char text[NUMBER];
     if (noises[i]->size <= 0) continue;
     number(text, noises[i]->size);
-    fprintf(out, "%s%s: %s %s", separator, i ? "qvel" : "qpos",
-            noises[i]->normal ? "normal" : "uniform", text);
+    fprintf(out, "%s%s: %s %s", separator, names[i], noises[i]->normal ? "normal" : "uniform",
+            text);
     separator = ", ";
   }
   fputs("}\n", out);
+}
+
+static void write_joints(FILE *out, const RobotReset *reset) {
+  if (!reset->joint_count) {
+    pair(out, 0, "joints", reset->limited ? "limited" : "random");
+    return;
+  }
+  fputs("joints:\n", out);
+  for (int i = 0; i < reset->joint_count; i++) {
+    char text[NUMBER];
+    number(text, reset->joints[i].position);
+    fputs("      ", out);
+    scalar(out, reset->joints[i].name.text);
+    fprintf(out, ": %s\n", text);
+  }
 }
 
 static void write_raise(FILE *out, const RobotReset *reset) {
@@ -247,7 +263,7 @@ int robot_write_reset(FILE *out, const RobotReset *reset, int in_bundle) {
   char name[PATH_MAX];
   switch (reset->kind) {
     case RESET_KEYFRAME: pair(out, 0, "keyframe", reset->text.text); break;
-    case RESET_JOINTS: pair(out, 0, "joints", reset->limited ? "limited" : "random"); break;
+    case RESET_JOINTS: write_joints(out, reset); break;
     case RESET_NOISE: write_noise(out, reset); break;
     case RESET_ORIENTATION: pair(out, 0, "orientation", "random"); break;
     case RESET_RAISE: write_raise(out, reset); break;
@@ -265,8 +281,9 @@ static int write_resets(const Writer *w) {
   comment(
       w, 0,
       "How an episode starts: these steps, in this order, on the model's default state. The steps "
-      "are keyframe: NAME, states: FILE.npz, joints: random or limited, noise: {qpos: uniform "
-      "0.1, qvel: normal 0.1}, orientation: random, raise: 0.01, redraw, settle: 200");
+      "are keyframe: NAME, states: FILE.npz, joints: random or limited or {NAME: "
+      "POSITION}, noise: {qpos: uniform 0.1, joints: uniform 0.1, qvel: normal 0.1}, orientation: "
+      "random, raise: 0.01, redraw, settle: 200");
   fputs(r->reset_count ? "reset:\n" : "reset: []\n", w->out);
   for (int i = 0; i < r->reset_count; i++) {
     fputs("  - ", w->out);
@@ -353,13 +370,15 @@ static int is_same_element(const RobotEdit *a, const RobotEdit *b) {
   return !strcmp(a->type.text, b->type.text) && !strcmp(a->name.text, b->name.text);
 }
 
-// the removals or the changes among the edits, which lie together
-static void write_edits_of(const Writer *w, int changes) {
+// the edits of one kind, which lie together
+static void write_edits_of(const Writer *w, RobotEditKind kind) {
+  static const char *const keys[] = {"remove", "change", "add"};
+  int changes = kind != EDIT_REMOVE;
   const RobotEdit *last = NULL;
   for (int i = 0; i < w->robot->edit_count; i++) {
     const RobotEdit *edit = w->robot->edits + i;
-    if ((edit->attribute.text != NULL) != changes) continue;
-    if (!last) fputs(changes ? "  change:\n" : "  remove:\n", w->out);
+    if (edit->kind != kind) continue;
+    if (!last) fprintf(w->out, "  %s:\n", keys[kind]);
     if (!changes || !last || !is_same_element(last, edit)) {
       fputs(changes ? "    " : "    - ", w->out);
       write_element(w, edit);
@@ -379,10 +398,11 @@ static void write_edits(const Writer *w) {
     example(w, "    option: {timestep: %g}", w->model->opt.timestep);
     return;
   }
-  int changes_first = r->edits[0].attribute.text != NULL;
   fputs("edits:\n", w->out);
-  write_edits_of(w, changes_first);
-  write_edits_of(w, !changes_first);
+  for (int i = 0; i < r->edit_count; i++) {
+    RobotEditKind kind = r->edits[i].kind;
+    if (!i || r->edits[i - 1].kind != kind) write_edits_of(w, kind);
+  }
 }
 
 // ---------------------------------- the file -----------------------------------------------------

@@ -58,7 +58,7 @@ static int save(bfm_explorer *e, int kind, int task, const char *env, const char
                           {"envs", e->E},
                           {"step", e->step}}};
   int count = list_entries(e, kind, task, entries);
-  int status = checkpoint_write(e->ops, &head, entries, count, 0, path);
+  int status = checkpoint_write(e->ops, &head, entries, count, STORE_F32, path);
   free(entries);
   return status;
 }

@@ -209,10 +209,8 @@ static int known_tasks(const char *env) {
   return count;
 }
 
-// On a CPU, the updates of the learners take nearly all of the time of collecting: small networks, and
-// few environments, so that each transition is learned from more often.
 static cJSON *collect_options_of(const Learn *l, int learners, int episode) {
-  enum { ENVS = 4, WIDTH = 256, EPISODES = 4, MOST = 3000000, MOST_GPU = 10000000 };
+  enum { EPISODES = 4, MOST = 3000000, MOST_GPU = 10000000 };
   cJSON *o = cJSON_CreateObject();
   cJSON_AddStringToObject(o, "with", l->mood ? "mood" : "rnd");
   cJSON_AddNumberToObject(o, "steps", l->gpu ? MOST_GPU : MOST);
@@ -220,9 +218,7 @@ static cJSON *collect_options_of(const Learn *l, int learners, int episode) {
   cJSON_AddNumberToObject(o, "threads", (double)l->options.threads);
   cJSON_AddStringToObject(o, "device", l->options.device);
   if (l->gpu) return o;
-  cJSON_AddNumberToObject(o, "hidden", WIDTH);
-  cJSON_AddNumberToObject(o, "batch", WIDTH);
-  cJSON_AddNumberToObject(o, "envs", l->mood ? ENVS * learners : 2 * ENVS);
+  cJSON_AddStringToObject(o, "preset", "small");
   cJSON_AddNumberToObject(o, "eval-episodes", EPISODES);
   cJSON_AddNumberToObject(o, "eval-every", 2.0 * EPISODES * learners * episode);
   return o;

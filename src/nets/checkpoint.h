@@ -30,14 +30,23 @@ typedef struct {
   const Option *table;
   void *config;            // written with threads 0
   const char *env, *task;  // or NULL; env may be a user's own robot, whose files are written, too
+  const char *signals;     // JSON of envs/signals.h, or NULL
   struct {
     const char *name;
     int64_t value;
   } counts[6];  // ends at the first without a name
 } Head;
 
-// half: write float32 values of the device as bfloat16, and float64 values as float32
-int checkpoint_write(Ops *ops, const Head *head, const Entry *entries, int count, int half,
+// How values of the device are written. With all but the first, float64 values become float32.
+typedef enum {
+  STORE_F32,
+  STORE_BF16,
+  // the large matrices as int8 with a scale for each row, a tensor X.scale beside X.weight; all else
+  // as bfloat16
+  STORE_INT8,
+} Storage;
+
+int checkpoint_write(Ops *ops, const Head *head, const Entry *entries, int count, Storage storage,
                      const char *path);
 
 // Opens a file and registers the robot that it carries, if it does.
@@ -46,7 +55,7 @@ int checkpoint_open(SafeTensors **file, const char *path);
 int checkpoint_open_copy(SafeTensors **file, const char *path);
 
 // Uploads all entries. Fails if the file lacks one, has another shape or a value that is not finite,
-// or has further tensors of the same networks. half: accept bfloat16 too
+// or has further tensors of the same networks. half: accept bfloat16 and int8, too
 int checkpoint_read(Ops *ops, const SafeTensors *file, const Entry *entries, int count, int half);
 
 // a whole number of the metadata, which must be in least … most

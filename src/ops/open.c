@@ -28,7 +28,8 @@ static int find_gpu(void) {
   return BFM_OK;
 }
 
-// $BFM_CUDA_PLUGIN, or the plugin in the folder of the library or program that contains this code.
+// $BFM_CUDA_PLUGIN, or the plugin in the folder of the library or program that contains this code, or
+// its bare name, which the loader looks for in the folder of libraries that make install has made.
 // dladdr does not know the folder of a program that was started by its bare name.
 static int plugin_path(char *path, size_t size) {
   const char *given = getenv("BFM_CUDA_PLUGIN");
@@ -48,6 +49,7 @@ static int plugin_path(char *path, size_t size) {
                     "cannot find the folder of " CUDA_PLUGIN ": set BFM_CUDA_PLUGIN");
   char *slash = strrchr(own, '/');
   snprintf(path, size, "%.*s/" CUDA_PLUGIN, (int)(slash - own), own);
+  if (access(path, F_OK)) snprintf(path, size, CUDA_PLUGIN);
   free(own);
   return BFM_OK;
 }
@@ -70,7 +72,7 @@ static int check_whole(const char *path) {
 }
 
 static int open_plugin(Ops **ops, const char *path, int device, Precision precision) {
-  TRY(check_whole(path));
+  if (strchr(path, '/')) TRY(check_whole(path));
   // never closed: CUDA's threads may outlive the last handle
   void *plugin = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
   if (!plugin) return bfm_fail(BFM_UNAVAILABLE, "cannot load the CUDA plugin: %s", dlerror());

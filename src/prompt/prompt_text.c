@@ -103,6 +103,7 @@ bfm_status bfm_agent_set_prompt(bfm_agent *a, const char *env, int64_t count, co
   taken = a->prompt;
   prompt_states_free(status ? &taken : &old);
   a->prompt = status ? old : taken;
+  if (!status) signals_free(&a->signals);
   return status;
 }
 

@@ -218,6 +218,7 @@ static int find_default(char out[PATH_MAX]) {
   if (slash) {
     *slash = 0;
     if (!join(beside, program, "../models") && realpath(beside, out)) return BFM_OK;
+    if (!join(beside, program, "../share/bfm/models") && realpath(beside, out)) return BFM_OK;
   }
   return bfm_fail(BFM_BAD_ARGUMENT,
                   "there is no folder models here: name a model, a folder or a run");

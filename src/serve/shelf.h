@@ -34,8 +34,8 @@ int shelf_search(const char *path, const ShelfReader *reader);
 // with the best returns in best.safetensors, or best.0.safetensors, …
 int shelf_search_run(const char *folder, const ShelfReader *reader);
 
-// the folder of models to serve when no path is given, here or in the checkout of the program, and the
-// model in it to begin with: the walker, or an empty text
+// the folder of models to serve when no path is given, here, in the program's checkout or
+// installed, and the model in it to begin with: the walker, or an empty text
 int shelf_default(char folder[PATH_MAX], char first[PATH_MAX]);
 
 // a label from a name: letters, digits, ".", "_" and "-"

@@ -149,3 +149,19 @@ def test_minutes_end_a_collection_and_a_training(tmp_path):
   assert json.loads((folder / "log.jsonl").read_text().splitlines()[-1])["step"] > steps
   assert "--minutes is an option of agents that are prompted" in refused(
       "train", data, "--algo", "bc", "--minutes", 1, "-o", tmp_path / "bc")
+
+
+def test_a_preset_for_cpus(tmp_path):
+  data = tmp_path / "d.h5"
+  process = run("collect", "point_mass", "--with", "mood", "--preset", "small", "--steps", 300, "-o", data)
+  assert not process.returncode, process.stderr
+  with h5py.File(data) as file:
+    options = json.loads(file.attrs["options"])
+  assert (options["hidden"], options["batch"], options["envs"]) == (256, 256, 4)
+  given = run("collect", "point_mass", "--with", "mood", "--preset", "small", "--hidden", 32, "--envs", 2, "--steps", 300,
+              "-o", tmp_path / "e.h5")
+  assert not given.returncode, given.stderr
+  with h5py.File(tmp_path / "e.h5") as file:
+    options = json.loads(file.attrs["options"])
+  assert (options["hidden"], options["batch"], options["envs"]) == (32, 256, 2)
+  assert "--preset is for learners" in refused("collect", "point_mass", "--preset", "small", "-o", tmp_path / "f.h5")

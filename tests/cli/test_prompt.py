@@ -264,6 +264,22 @@ def test_a_half_model_stays_half(model, tmp_path):
   assert types["prompt.qpos"] == types["prompt.qvel"] == "F32"
 
 
+def test_an_onnx_file_has_one_part(model, tmp_path):
+  """tests/oracle/test_onnx.py runs the graphs."""
+  for part in ("pi", "B", "F"):
+    path = tmp_path / f"{part}.onnx"
+    assert run("export", model, "-o", path, "--part", part).stdout.startswith(f"{path}: ")
+    assert b"control_dt" in path.read_bytes() and path.read_bytes()[:2] == b"\x08\x07"
+  path = tmp_path / "none"
+  assert "--part is for a file whose name ends in .onnx" in refused("export", model, "-o", path,
+                                                                   "--part", "B")
+  path = tmp_path / "none.onnx"
+  for flags, words in [(["--prompt-states", 5], "--prompt-states is for a file whose name ends in"),
+                       (["--part", "V"], "pi|B|F"), (["--members", 3], "members must be 1 to")]:
+    assert words in refused("export", model, "-o", path, *flags)
+  assert not list(tmp_path.glob("none*"))
+
+
 def test_bad_exports_are_rejected(model, tmp_path):
   assert "members" in refused("export", model, "-o", tmp_path / "x.safetensors", "--members", 3)
   assert "-o" in refused("export", model)

@@ -1,5 +1,5 @@
-"""Writes tests/golden/worlds.npz: results of dm_control, and of gymnasium-robotics for the kitchen, for a few
-states and a short rollout of each domain, so that `make test` can compare without these packages.
+"""Writes tests/golden/worlds.npz: results of dm_control, and of gymnasium-robotics for the kitchen and the hand,
+for a few states and a short rollout of each domain, so that `make test` can compare without these packages.
 
 usage: PYTHONPATH=python python tests/oracle/make_golden_worlds.py
 """
@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import test_envs
+import test_hand
 import test_kitchen
 import test_tasks
 
@@ -36,6 +37,7 @@ def main():
       rewards.append(test_tasks.reward(env))
     out[f"{domain}/reward/{task}"] = np.array(rewards)
   out |= {f"kitchen/{name}": values for name, values in test_kitchen.golden(STATES, STEPS).items()}
+  out |= {f"hand/{name}": values for name, values in test_hand.golden(STATES, STEPS).items()}
   np.savez_compressed(Path(__file__).parents[1] / "golden" / "worlds.npz", **out)
 
 

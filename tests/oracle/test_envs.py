@@ -11,12 +11,14 @@ import pytest
 
 import bfm
 
+fish = pytest.importorskip("dm_control.suite.fish")
 suite = pytest.importorskip("dm_control.suite")
 manipulation = pytest.importorskip("dm_control.manipulation")
 
 STATES = 1000
 SUITE = {"walker": "run", "cheetah": "run", "quadruped": "walk", "humanoid": "run",
-         "point_mass": "easy"}
+         "point_mass": "easy", "fish": "swim", "finger": "spin", "acrobot": "swingup",
+         "dmc_hopper": "stand"}
 DOMAINS = [*SUITE, "jaco"]
 TARGET = "target_position"  # of jaco's observation in dm_control; not of bfm's
 
@@ -27,7 +29,25 @@ def oracle(domain):
     env = manipulation.load("reach_site_features", seed=0)
     env._recompile_mjcf_every_episode = False  # takes long, and the model never changes
     return env
-  return suite.load(domain, SUITE[domain], task_kwargs={"random": 0})
+  return load(domain, SUITE[domain])
+
+
+class SwimToThePlaceOfTheModel(fish.Swim):
+  """The fish's target stays where the model has it, as in bfm."""
+
+  def initialize_episode(self, physics):
+    place = physics.named.model.geom_pos["target"].copy()
+    super().initialize_episode(physics)
+    physics.named.model.geom_pos["target"] = place
+    physics.after_reset()
+
+
+def load(domain, task):
+  """dm_control's environment of a domain of the suite."""
+  env = suite.load(domain.removeprefix("dmc_"), task, task_kwargs={"random": 0})
+  if (domain, task) == ("fish", "swim"):
+    env._task = SwimToThePlaceOfTheModel(random=0)
+  return env
 
 
 def flat(observation):
@@ -152,17 +172,18 @@ def test_rollouts(domain):
 @pytest.mark.parametrize("domain", DOMAINS)
 def test_initial_states(domain):
   """Initial states have dm_control's distribution, coordinate by coordinate."""
-  stats = pytest.importorskip("scipy.stats")
   count = 400
   reference = oracle(domain)
   expected = []
   for _ in range(count):
     reference.reset()
     expected.append(np.concatenate(state(reference)))
-  expected = np.array(expected)
-
   env = bfm.Env(domain, 4 * count, seed=3)
-  got = np.concatenate(env.state(), axis=1)
+  check_distribution(np.array(expected), np.concatenate(env.state(), axis=1))
+
+
+def check_distribution(expected, got):
+  stats = pytest.importorskip("scipy.stats")
   for k in range(expected.shape[1]):
     spread = max(np.ptp(expected[:, k]), np.ptp(got[:, k]))
     if spread < 1e-6:
@@ -176,25 +197,40 @@ def test_initial_states(domain):
 
 # ---------------------------------- Gymnasium ----------------------------------------------------
 
-GYM = {"halfcheetah": "HalfCheetah-v4", "hopper": "Hopper-v4", "walker2d": "Walker2d-v4"}
+GYM = {"halfcheetah": ("HalfCheetah-v4", {}), "hopper": ("Hopper-v4", {}),
+       "walker2d": ("Walker2d-v4", {}),
+       "ant": ("Ant-v5", {"include_cfrc_ext_in_observation": False, "contact_cost_weight": 0.0})}
+
+
+def gym_env(domain):
+  # Gymnasium needs imageio only for pictures
+  sys.modules.setdefault("imageio", types.ModuleType("imageio"))
+  name, options = GYM[domain]
+  return pytest.importorskip("gymnasium").make(name, **options)
 
 
 @pytest.mark.parametrize("domain", GYM)
 def test_gymnasium(domain):
   """Observations, rewards, terminations of episodes; Gymnasium's v4 behaves like v2."""
-  sys.modules.setdefault("imageio", types.ModuleType("imageio"))  # Gymnasium needs it only for pictures
-  gymnasium = pytest.importorskip("gymnasium")
-  reference = gymnasium.make(GYM[domain])
+  reference = gym_env(domain)
   env, rng = bfm.Env(domain, 1), np.random.RandomState(0)
   terminations = 0
   for episode in range(20):
     obs, _ = reference.reset(seed=episode)
     data = reference.unwrapped.data
+    if domain == "ant":  # whose quaternion has another length than 1 after a reset
+      data.qpos[3:7] /= np.linalg.norm(data.qpos[3:7])
+      obs = reference.unwrapped._get_obs()
     env.set_state(data.qpos[None], data.qvel[None])
     np.testing.assert_allclose(env.obs()[0], obs, atol=1e-9)
     for t in range(100):
       action = rng.uniform(-1, 1, env.act_dim)
-      obs, reward, terminated, _, _ = reference.step(action)
+      before = data.qpos[0]
+      obs, reward, terminated, _, info = reference.step(action)
+      if domain == "ant":
+        # Gymnasium's forward velocity comes from the last stage of the integrator, not from the state
+        reward += (data.qpos[0] - before) / env.control_dt - info["x_velocity"]
+        assert env.control_dt == pytest.approx(reference.unwrapped.dt)
       got = env.step(action[None])[0]
       np.testing.assert_allclose(got, obs, rtol=1e-5, atol=1e-5, err_msg=f"step {t}")
       assert env.reward("run")[0] == pytest.approx(reward, abs=1e-5)
@@ -202,4 +238,18 @@ def test_gymnasium(domain):
       if terminated:
         terminations += 1
         break
-  assert terminations == (0 if domain == "halfcheetah" else 20)
+  if domain == "ant":
+    assert 0 < terminations < 20  # it jumps, but not in every episode
+  else:
+    assert terminations == (0 if domain == "halfcheetah" else 20)
+
+
+def test_initial_states_of_the_ant():
+  """Initial states have Gymnasium's distribution."""
+  reference, expected = gym_env("ant"), []
+  for seed in range(400):
+    reference.reset(seed=seed)
+    expected.append(np.concatenate([reference.unwrapped.data.qpos, reference.unwrapped.data.qvel]))
+  expected = np.array(expected)
+  expected[:, 3:7] /= np.linalg.norm(expected[:, 3:7], axis=1, keepdims=True)
+  check_distribution(expected, np.concatenate(bfm.Env("ant", 1600, seed=3).state(), axis=1))

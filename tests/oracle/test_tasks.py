@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import bfm
-from test_envs import (STATES, flat, manipulation, observe, put_state, random_actions,
-                       reached_states, suite)
+from test_envs import (STATES, SUITE, flat, load, manipulation, observe, put_state, random_actions,
+                       reached_states)
 
 rewards = pytest.importorskip("dm_control.utils.rewards")
 
@@ -16,12 +16,17 @@ CORNERS = {"top_left": (-0.09, 0.09, 0.001), "top_right": (0.09, 0.09, 0.001),
            "bottom_left": (-0.09, -0.09, 0.001), "bottom_right": (0.09, -0.09, 0.001)}
 RANDOM = np.random.default_rng(0).uniform((-0.2, -0.2, 0.02), (0.2, 0.2, 0.4), (4, 3)).round(4)
 JACO_PLACES = CORNERS | {f"random{i + 1}": place for i, place in enumerate(RANDOM)}
+TURNS = {"turn_up": (0, 1), "turn_down": (0, -1), "turn_left": (-1, 0), "turn_right": (1, 0)}
 SUITE_TASKS = [
     ("walker", "stand"), ("walker", "walk"), ("walker", "run"),
     ("cheetah", "run"),
     ("quadruped", "walk"), ("quadruped", "run"),
     ("humanoid", "stand"), ("humanoid", "walk"), ("humanoid", "run"),
     ("point_mass", "easy"),
+    ("fish", "upright"), ("fish", "swim"),
+    ("finger", "spin"),
+    ("acrobot", "swingup"), ("acrobot", "swingup_sparse"),
+    ("dmc_hopper", "stand"), ("dmc_hopper", "hop"),
     *(("jaco", f"reach_{place}") for place in JACO_PLACES),
 ]
 
@@ -33,7 +38,7 @@ def oracle(domain, task):
     env.task._target_placer = lambda random_state: JACO_PLACES[task.removeprefix("reach_")]
     env.reset()
     return env
-  return suite.load(domain, task, task_kwargs={"random": 0})
+  return load(domain, task)
 
 
 def reward(env):
@@ -116,7 +121,43 @@ def y(p, body):
   return p.named.data.xpos[body, "y"]
 
 
+def facing(p):
+  """Cosine between the fish's own y axis and the way from its mouth to the target."""
+  way = p.named.data.geom_xpos["target"] - p.named.data.geom_xpos["mouth"]
+  return p.named.data.xmat["torso"].reshape(3, 3)[:, 1] @ way / np.linalg.norm(way)
+
+
+def acrobot_zz(p, body):
+  return p.named.data.xmat[body, "zz"]
+
+
+def hopper_standing(p):
+  return rewards.tolerance(p.height(), (0.6, 2))
+
+
 FORMULAS = {
+    **{("finger", task): lambda p, x=x, z=z: float(
+        np.linalg.norm(p.tip_position() - 0.13 * np.array([x, z])) <= 0.07)
+       for task, (x, z) in TURNS.items()},
+    ("finger", "spin_back"): lambda p: float(p.hinge_velocity() >= 15),
+    ("finger", "spin_slowly"): lambda p: rewards.tolerance(p.hinge_velocity(), (-6, -4), 3),
+    ("fish", "upside_down"): lambda p: rewards.tolerance(p.upright(), (-1, -1), 1),
+    ("fish", "lie"): lambda p: rewards.tolerance(p.upright(), (0, 0), 0.5),
+    ("fish", "face"): lambda p: linear(facing(p), 0.9, INF, 1.9),
+    ("fish", "turn_away"): lambda p: linear(-facing(p), 0.9, INF, 1.9),
+    ("fish", "orbit"): lambda p: rewards.tolerance(
+        np.linalg.norm(p.mouth_to_target()), (0.15, 0.25), 0.15) * linear(
+            np.linalg.norm(p.named.data.qvel["root"][:3]), 0.1, INF, 0.1),
+    ("acrobot", "lift"): lambda p: linear(acrobot_zz(p, "upper_arm"), 0.95, INF, 1.95),
+    ("acrobot", "fold"): lambda p: (1 + acrobot_zz(p, "upper_arm")) * (
+        1 - acrobot_zz(p, "lower_arm")) / 4,
+    ("acrobot", "whirl"): lambda p: linear(p.named.data.qvel["shoulder"].item(), 5, INF, 5),
+    ("acrobot", "whip"): lambda p: linear(abs(p.named.data.qvel["elbow"].item()), 10, INF, 10),
+    ("dmc_hopper", "hop_backward"): lambda p: hopper_standing(p) * linear(-p.speed(), 2, INF, 1, 0.5),
+    ("dmc_hopper", "march"): lambda p: hopper_standing(p) * linear(p.speed(), 0.9, 1.1, 1),
+    ("dmc_hopper", "jump"): lambda p: hopper_standing(p) * linear(z(p, "foot"), 0.4, INF, 0.4),
+    ("dmc_hopper", "crouch"): lambda p: (1 + p.named.data.xmat["torso", "zz"]) / 2 * rewards.tolerance(
+        p.height(), (0.3, 0.45), 0.2),
     ("walker", "spin"): spin,
     ("walker", "flip"): lambda p: standing(p) * (5 * spin(p) + 1) / 6,
     ("walker", "march"): lambda p: standing(p) * (
@@ -143,7 +184,8 @@ FORMULAS = {
     ("humanoid", "split"): lambda p: still(p) * (z(p, "pelvis") < 0.2) * (
         abs(y(p, "left_foot") - y(p, "right_foot")) > 0.5),
 }
-KNOWN = {"walker": "run", "cheetah": "run", "quadruped": "walk", "humanoid": "run"}
+KNOWN = {"walker": "run", "cheetah": "run", "quadruped": "walk", "humanoid": "run", "fish": "swim",
+         "finger": "spin", "acrobot": "swingup", "dmc_hopper": "stand"}
 
 
 @pytest.mark.parametrize("domain,task", FORMULAS)
@@ -166,8 +208,7 @@ def test_formulas(domain, task):
   np.testing.assert_allclose(got, expected, rtol=1e-6, atol=1e-6)
 
 
-@pytest.mark.parametrize("domain", ["walker", "cheetah", "quadruped", "humanoid", "jaco",
-                                    "point_mass"])
+@pytest.mark.parametrize("domain", [*SUITE, "jaco"])
 def test_rewards_are_between_0_and_1(domain):
   qpos, qvel, act = reached_states(domain)
   for task in bfm.Env(domain, 1).tasks:

@@ -10,12 +10,19 @@ import bfm
 
 SIZES = {"walker": (24, 6), "cheetah": (17, 6), "quadruped": (78, 12), "humanoid": (67, 21),
          "jaco": (42, 9), "point_mass": (4, 2), "halfcheetah": (17, 6), "hopper": (11, 3),
-         "walker2d": (17, 6)}
+         "walker2d": (17, 6), "ant": (27, 8), "fish": (24, 5), "finger": (9, 2), "acrobot": (6, 1),
+         "dmc_hopper": (15, 4), "hand": (63, 20)}
 TASKS = {
     "walker": "stand walk run spin flip march skyreach pullup",
     "cheetah": "walk run walk_backward run_backward bounce march stand headstand",
     "quadruped": "walk run stand jump bounce skip march trot",
     "humanoid": "stand walk run dive march skip left_hand right_hand walk_open_hand split",
+    "ant": "run stand walk walk_backward walk_left walk_right go turn crouch",
+    "fish": "upright swim upside_down lie face turn_away approach orbit",
+    "finger": "spin turn_up turn_down turn_left turn_right spin_back spin_slowly keep_off",
+    "acrobot": "swingup swingup_sparse hang lift fold whirl whirl_back whip",
+    "dmc_hopper": "stand hop hop_backward march jump crouch headstand flip",
+    "hand": "rest pinch_fore pinch_middle pinch_ring pinch_little open fist point victory call flex",
     "jaco": "reach_top_left reach_top_right reach_bottom_left reach_bottom_right "
             "reach_random1 reach_random2 reach_random3 reach_random4",
 }
@@ -26,7 +33,7 @@ def test_domain(domain):
   env = bfm.Env(domain, num_envs=2, seed=1)
   assert (env.obs_dim, env.act_dim) == SIZES[domain]
   assert set(TASKS.get(domain, "").split()) <= set(env.tasks)
-  assert env.episode_steps == (250 if domain == "jaco" else 1000)
+  assert env.episode_steps == {"jaco": 250, "hand": 50}.get(domain, 1000)
   obs = env.reset()
   assert obs.shape == (2, env.obs_dim) and np.isfinite(obs).all()
   np.testing.assert_array_equal(obs, env.obs())

@@ -10,8 +10,9 @@ import bfm
 
 GOLDEN = np.load(Path(__file__).parents[1] / "golden" / "worlds.npz")
 MODELS = Path(os.environ.get("BFM_MODELS") or Path(__file__).parents[2] / ".deps" / "models")
-FILES = [name for name in GOLDEN.files  # the kitchen might not be installed
-         if not name.startswith("kitchen/") or (MODELS / "kitchen").exists()]
+FOLDERS = {"kitchen": "kitchen", "hand": "robotics"}  # which might not be installed
+FILES = [name for name in GOLDEN.files
+         if (MODELS / FOLDERS.get(name.split("/")[0], "")).exists()]
 DOMAINS = sorted({name.split("/")[0] for name in FILES})
 REWARDS = [tuple(name.split("/reward/")) for name in FILES if "/reward/" in name]
 

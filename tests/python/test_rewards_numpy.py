@@ -99,7 +99,7 @@ EXACT = {"abs": np.abs, "sign": np.sign, "floor": np.floor, "rint": np.rint, "sq
 INEXACT = {"exp": np.exp, "log": np.log, "log2": np.log2, "log10": np.log10, "sin": np.sin,
            "cos": np.cos, "tan": np.tan, "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan,
            "atan2": np.arctan2, "sinh": np.sinh, "cosh": np.cosh, "tanh": np.tanh,
-           "asinh": np.arcsinh}
+           "asinh": np.arcsinh, "log1p": np.log1p}
 ARGUMENTS = {"if": 3, "clip": 3, "atan2": 2}
 
 

@@ -136,7 +136,8 @@ static void test_robots_move_as_in_environments(void **state) {
   for (int i = 0; domain_at(i); i++) {
     const char *name = domain_at(i)->name;
     Model model = model_new(name, NULL);
-    follow(&model, !strcmp(name, "point_mass") ? "x" : task_at(name, 0)->name);
+    int rare = !strcmp(name, "finger");  // its first task rewards no state of a random walk
+    follow(&model, !strcmp(name, "point_mass") ? "x" : rare ? "speed" : task_at(name, 0)->name);
     for (size_t k = 0; k < COUNT(of_forces); k++) {
       if (!strcmp(name, of_forces[k])) follow(&model, "sum(actuator_force) + speed");
     }

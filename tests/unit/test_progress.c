@@ -57,7 +57,7 @@ static void test_sizes(void **state) {
 
 static void test_line(void **state) {
   (void)state;
-  Progress p = {"train", "steps", 1000000, 450000, 0, 0, 0, 1};
+  Progress p = {.what = "train", .unit = "steps", .total = 1000000, .done = 450000, .active = 1};
   char line[200];
   progress_text(&p, 250, "fb -12.3", line, sizeof line);
   assert_string_equal(line, "train  45%  450k/1M steps  1800/s  5 min left  fb -12.3");
@@ -66,15 +66,26 @@ static void test_line(void **state) {
 static void test_resumed_rate(void **state) {
   (void)state;
   // 100 steps in 10 seconds since the resume, 400 left
-  Progress p = {"train", "steps", 1000, 600, 500, 5, 0, 1};
+  Progress p = {.what = "train", .unit = "steps", .total = 1000, .done = 600, .start_done = 500,
+                .start = 5, .active = 1};
   char line[200];
   progress_text(&p, 15, NULL, line, sizeof line);
   assert_string_equal(line, "train  60%  600/1000 steps  10/s  40 s left");
 }
 
+static void test_a_limit_of_time(void **state) {
+  (void)state;
+  // a fifth of the steps, but three quarters of the time
+  Progress p =
+      {.what = "train", .unit = "steps", .total = 1000, .done = 200, .limit = 40, .active = 1};
+  char line[200];
+  progress_text(&p, 30, NULL, line, sizeof line);
+  assert_string_equal(line, "train  75%  200/1000 steps  6.67/s  10 s left");
+}
+
 static void test_before_the_first_step(void **state) {
   (void)state;
-  Progress p = {"train", "steps", 0, 0, 0, 5, 0, 1};
+  Progress p = {.what = "train", .unit = "steps", .start = 5, .active = 1};
   char line[200];
   progress_text(&p, 5, NULL, line, sizeof line);
   assert_string_equal(line, "train 100%  0/0 steps  0/s  ? left");
@@ -93,9 +104,13 @@ static void test_quiet(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_counts),       cmocka_unit_test(test_times),
-      cmocka_unit_test(test_sizes),        cmocka_unit_test(test_line),
-      cmocka_unit_test(test_resumed_rate), cmocka_unit_test(test_before_the_first_step),
+      cmocka_unit_test(test_counts),
+      cmocka_unit_test(test_times),
+      cmocka_unit_test(test_sizes),
+      cmocka_unit_test(test_line),
+      cmocka_unit_test(test_resumed_rate),
+      cmocka_unit_test(test_a_limit_of_time),
+      cmocka_unit_test(test_before_the_first_step),
       cmocka_unit_test(test_quiet),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -139,6 +139,7 @@ static void test_subtrees(void **state) {
   for (size_t i = 0; i < COUNT(rows); i++) {
     int id = mj_name2id(model, mjOBJ_BODY, rows[i][1]);
     expect_parts(rows[i][0], "com.x com.y com.z", data->subtree_com + 3 * id);
+    expect_parts(rows[i][0], "ipos.x ipos.y ipos.z", data->xipos + 3 * id);
     expect_parts(rows[i][0], "com.vx com.vy com.vz", data->subtree_linvel + 3 * id);
     expect_parts(rows[i][0], "angmom.x angmom.y angmom.z", data->subtree_angmom + 3 * id);
   }
@@ -258,7 +259,7 @@ static void test_arithmetic(void **state) {
       {"norm(3, 4) + dist(0, 0, 3, 4) + dot(1, 2, 3, 4)", 21},
       {"clip(5, 0, 2) + clip(-5, 0, 2) + clip(1, 0, 2)", 3},
       {"abs(-3) + sign(-2) + sign(0) + floor(-1.5) + rint(1.6)", 2},
-      {"sqrt(16) + exp(0) + log(exp(2)) + log2(8) + log10(1000)", 13},
+      {"sqrt(16) + exp(0) + log(exp(2)) + log2(8) + log10(1000) + log1p(0)", 13},
       {"tan(atan(0.5)) + sin(asin(0.25)) + cos(acos(0.75))", 1.5},
       {"atan2(1, 0) * 2 / pi", 1},
       {"cosh(1) ^ 2 - sinh(1) ^ 2 + tanh(0)", 1},
@@ -330,6 +331,7 @@ static void test_functions_pass_nan_through(void **state) {
       "dot(0, 1, %s, 2)",
       "exp(%s)",
       "log2(%s)",
+      "log1p(%s)",
       "atan2(%s, 1)",
       "atan2(1, %s)",
       "%s ^ 2",

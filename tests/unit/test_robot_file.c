@@ -212,6 +212,8 @@ static const struct {
      "value, such as \"joints: random\""},
     {M "reset:\n  - joint: random\n", "r.yaml:3:5: unknown key 'joint'; did you mean joints?"},
     {M "reset:\n  - joints: all\n", "r.yaml:3:13: 'all' is none of random, limited"},
+    {M "reset:\n  - joints: {}\n", "r.yaml:3:13: no joint is given a position"},
+    {M "reset:\n  - joints: {hip: up}\n", "r.yaml:3:19: 'up' is not a number"},
     {M "reset:\n  - noise: {qpos: 0.1}\n",
      "r.yaml:3:19: '0.1' is no noise: write \"uniform 0.1\" for ±0.1, or \"normal 0.1\""},
     {M "reset:\n  - noise: {qpos: unifrm 0.1}\n",
@@ -531,6 +533,15 @@ static void test_resets(void **state) {
     assert_true(b.data->qpos[7] != 0 && b.data->qpos[3] == 1 && b.data->qpos[8] == 1);
     bench_free(&b);
 
+    reset_with(&b, HEAD "  - joints: {hip: -0.25}\n", seed);
+    assert_true(b.data->qpos[7] == -0.25 && b.data->qpos[2] == 0.5 && b.data->qpos[8] == 1);
+    bench_free(&b);
+
+    reset_with(&b, HEAD "  - joints: {hip: 0.5}\n  - noise: {joints: uniform 0.1}\n", seed);
+    assert_true(b.data->qpos[7] != 0.5 && fabs(b.data->qpos[7] - 0.5) <= 0.1);
+    assert_true(b.data->qpos[2] == 0.5 && b.data->qpos[3] == 1 && b.data->qpos[8] == 1);
+    bench_free(&b);
+
     reset_with(&b, HEAD "  - orientation: random\n  - raise: {from: -1, by: 0.05}\n", seed);
     assert_true(fabs(mju_norm(b.data->qpos + 3, 4) - 1) < 1e-12 && b.data->qpos[3] != 1);
     assert_true(b.data->qpos[2] > 0 && b.data->qpos[2] < 0.65);
@@ -556,6 +567,9 @@ static const struct {
     {"  - keyframe: hihg\n",
      "r.yaml:4:15: the model has no keyframe 'hihg' among its 1; did you mean high?"},
     {"  - keyframe: 1\n", "r.yaml:4:15: the model has no keyframe '1' among its 1"},
+    {"  - joints: {hop: 0}\n", "r.yaml:4:14: the model has no joint 'hop'; did you mean hip?"},
+    {"  - joints: {wrist: 0}\n",
+     "r.yaml:4:14: the joint 'wrist' is no hinge or slide: its position is no number"},
     {"  - states: s.npz\n", "r.yaml:4:13: no states have been read from s.npz"},
 };
 
@@ -682,7 +696,10 @@ static void test_edits(void **state) {
       "  change:\n"
       "    geom floor: {size: 7 8, rgba: 1 0 0 1, condim: 1}\n"
       "    actuator push: {ctrlrange: -2 3}\n"
-      "    option: {timestep: 0.004}\n";
+      "    option: {timestep: 0.004}\n"
+      "  add:\n"
+      "    camera above: {pos: 0 0 3, fovy: 30}\n"
+      "    site goal: {pos: 1 2 0, size: 0.1}\n";
   if (bench_new(&b, yaml, 12)) fail_msg("%s", bfm_error());
   const mjModel *m = b.world.model;
   int floor = mj_name2id(m, mjOBJ_GEOM, "floor");
@@ -695,6 +712,9 @@ static void test_edits(void **state) {
   assert_int_equal(m->geom_condim[floor], 1);
   assert_true(m->actuator_ctrlrange[0] == -2 && m->actuator_ctrlrange[1] == 3);
   assert_true(m->opt.timestep == 0.004);
+  int above = mj_name2id(m, mjOBJ_CAMERA, "above"), goal = mj_name2id(m, mjOBJ_SITE, "goal");
+  assert_true(m->cam_pos[3 * above + 2] == 3 && m->cam_fovy[above] == 30);
+  assert_true(m->site_pos[3 * goal + 1] == 2 && m->site_size[3 * goal] == 0.1);
   bench_free(&b);
 }
 
@@ -707,6 +727,9 @@ static const struct {
     {"remove: sensor type gyros",
      "r.yaml:2:24: there is no type of sensors 'gyros'; did you mean gyro?"},
     {"remove: sensor type force", "r.yaml:2:24: the model has no sensor of the type 'force'"},
+    {"add: {geom ball: {size: 1}}", "r.yaml:2:15: a geom cannot be added, only a camera or a site"},
+    {"add: {site eye: {size: 1}}",
+     "r.yaml:2:20: the model has a site 'eye' already: change it instead"},
     {"remove: option", "r.yaml:2:17: options cannot be removed"},
     {"change: {geom floor: {sise: 1}}",
      "r.yaml:2:31: the attribute 'sise' of a geom cannot be changed; did you mean size?"},
@@ -820,7 +843,7 @@ static void test_built_in_robots(void **state) {
     assert_int_equal(world->needs & (NEEDS_ALL_POS | NEEDS_ALL_VEL), 0);
     world_release(world);
   }
-  assert_int_equal(robots, 8);
+  assert_int_equal(robots, 14);
 }
 
 int main(void) {

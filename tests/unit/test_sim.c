@@ -18,8 +18,10 @@
 #include "core/rng.h"
 #include "envs/domain.h"
 
-static const char *const domains[] = {"walker",     "cheetah",     "quadruped", "humanoid", "jaco",
-                                      "point_mass", "halfcheetah", "hopper",    "walker2d"};
+static const char *const domains[] = {"walker",   "cheetah",    "quadruped",   "humanoid",
+                                      "jaco",     "point_mass", "halfcheetah", "hopper",
+                                      "walker2d", "ant",        "fish",        "finger",
+                                      "acrobot",  "dmc_hopper", "hand"};
 enum { DOMAINS = sizeof domains / sizeof domains[0], OBS = 128, ACT = 32 };
 
 static bfm_env *env_new(const char *domain, int count, int threads) {

@@ -45,10 +45,16 @@ static void test_what_each_domain_does_not_show(void **state) {
       {"humanoid", MOVE_X | MOVE_Y},
       {"jaco", 0},
       {"point_mass", 0},
+      {"fish", 0},
+      {"finger", 0},
+      {"acrobot", 0},
+      {"dmc_hopper", MOVE_X},
       {"halfcheetah", MOVE_X},
       {"hopper", MOVE_X},
       {"walker2d", MOVE_X},
+      {"ant", MOVE_X | MOVE_Y},
       {"kitchen", MOVE_SPEED},
+      {"hand", 0},
   };
   int count = sizeof rows / sizeof *rows;
   for (int i = 0; i < count; i++) {
