@@ -198,7 +198,7 @@ static int run(void *input) {
 int cli_sweep(int argc, char **argv) {
   Arguments a = {.flags = {.table = sweep_options, .fields = &a.settings, .heading = "Sweep"}};
   const CommandLine line = {
-      .options = own_options, .parse = parse, .arguments = "FILE -o FOLDER\nshow FOLDER [-o PLOT]",
+      .options = own_options, .parse = parse, .arguments = "FILE\nshow FOLDER",
       .help =
           "Run many collections and trainings. FILE names their options; a list of values varies "
           "an option, and the cells are all combinations. Start the same command as often as you "
