@@ -3,6 +3,7 @@
 #   make demo     build, and show what bfm does, in a minute
 #   make test     unit, fuzz, command-line and Python tests
 #   make test-browser   the playground in a browser
+#   make test-slurm     the scripts for clusters, on a Slurm of one node (needs root)
 #   make oracle   live comparison with PyTorch and dm_control
 #   make bench    speeds, as ratios to the peers
 #   make install PREFIX=/usr/local DESTDIR=   copy program, libraries, robots, models and manual pages;
@@ -122,7 +123,7 @@ $(INSTALLED_LIBRARY): RPATH = $$ORIGIN/bfm
 $(BUILD)/install/bfm: RPATH = $$ORIGIN/$(shell realpath -m --relative-to=$(PREFIX)/bin $(LIBDIR))/bfm
 
 # the library ends with src/train; the rest is the program
-PROGRAM := view learn serve paper cli
+PROGRAM := view learn serve sweep paper cli
 CLI_SRC := $(foreach folder,$(PROGRAM),$(wildcard src/$(folder)/*.c))
 LIB_SRC := $(filter-out $(CLI_SRC),$(wildcard src/*/*.c))
 CUDA_SRC := $(wildcard src/ops/*.cu)
@@ -164,8 +165,8 @@ ifneq ($(COMMIT),$(shell cat $(BUILD)/commit 2>/dev/null))
 endif
 $(BUILD)/commit:
 	@mkdir -p $(@D) && echo '$(COMMIT)' >$@
-$(BUILD)/src/paper/ledger.o: bfm_CPPFLAGS += -DBFM_COMMIT='"$(COMMIT)"'
-$(BUILD)/src/paper/ledger.o: $(BUILD)/commit
+$(BUILD)/src/sweep/journal.o: bfm_CPPFLAGS += -DBFM_COMMIT='"$(COMMIT)"'
+$(BUILD)/src/sweep/journal.o: $(BUILD)/commit
 
 # library and plugin call each other only when they were compiled with the same operations
 OPS_SUM := $(firstword $(shell cksum src/ops/ops.h))
@@ -359,6 +360,11 @@ test-browser: all
 	@python=.venv-browser/bin/python; [ -x $$python ] || python=.venv/bin/python; \
 	  $(HERE) $$python $(PYTEST) tests/browser
 
+# Not in "make test": without Slurm or root the tests are skipped, with a word why.
+test-slurm: all
+	@scripts/deps.sh slurm
+	@$(HERE) .venv/bin/python -m pytest -q -rs -p no:cacheprovider tests/slurm
+
 # an OpenBLAS older than the CPU takes it for one without AVX, a tenth as fast
 CORETYPE = $(if $(shell grep -m1 -o avx512f /proc/cpuinfo),SkylakeX,Haswell)
 
@@ -478,5 +484,5 @@ clean:
 	rm -rf build build-* dist
 
 .PHONY: all cuda amalgamation policy examples unit deps demo docs test test-unit test-threads test-fuzz \
-        test-python test-browser test-cross test-wheel fuzz oracle bench bench-step bundle wheel install uninstall \
+        test-python test-browser test-slurm test-cross test-wheel fuzz oracle bench bench-step bundle wheel install uninstall \
         format format-check lint lint-clang-tidy lint-cppcheck check clean

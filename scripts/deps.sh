@@ -14,6 +14,7 @@
 #                    with 3 where this system's mirrors have none
 #   deps.sh arm      a compiler and an emulator for 32-bit ARM
 #   deps.sh browser  Chromium and selenium, for the tests of the playground in a browser
+#   deps.sh slurm    Slurm and munge, for the test of the scripts for clusters
 # Debian 12 and Ubuntu 24.04; apt needs root or sudo, the rest does not.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -30,6 +31,7 @@ oracle_wheels=(mujoco==3.17.0 dm_control==1.0.50 gymnasium==1.4.0 gymnasium-robo
   safetensors pytest pytest-xdist rliable==1.2.0 arch==7.2.0 'pandas<3' onnx==1.23.2 onnxruntime==1.31.1)
 browser_packages=(chromium chromium-driver)
 browser_wheels=(numpy h5py safetensors pytest pytest-xdist websocket-client selenium)
+slurm_packages=(slurmctld slurmd slurm-client munge)
 bench_wheels=(torch==2.15.0 numpy setuptools onnx==1.23.2 onnxruntime==1.31.1)
 docs_wheels=(mkdocs==1.6.1 mkdocs-material==9.8.1 mkdocstrings==1.0.8 mkdocstrings-python==2.0.11
   pymdown-extensions==12.3)
@@ -122,6 +124,11 @@ browser() {
   venv .venv-browser /usr/bin/python3 "" "${browser_wheels[@]}"
 }
 
+# the packages start services where there is systemd; the test starts daemons of its own
+slurm() {
+  apt_install "${slurm_packages[@]}" || say "Slurm cannot be installed: its test is left out"
+}
+
 # The packages of another processor, of which dpkg knows nothing: apt keeps its lists in .deps/apt, and
 # the files are unpacked under .deps/aarch64, as in a root folder.
 foreign_packages=(libdnnl-dev libhdf5-dev libmuparser-dev libcjson-dev libyaml-dev libcmocka-dev
@@ -205,13 +212,14 @@ case ${1:-base} in
   oracle) oracle ;;
   lint) lint ;;
   browser) browser ;;
+  slurm) slurm ;;
   install) apt_install mandoc zsh bash cmake ;;
   aarch64) aarch64 ;;
   arm) arm ;;
   bench) bench ;;
   wheel) apt_install python3-venv && venv .venv-wheel /usr/bin/python3 "" "${packing_wheels[@]}" ;;
   docs) apt_install python3-venv && venv .venv-docs /usr/bin/python3 "" "${docs_wheels[@]}" ;;
-  *) die "there is no \"$1\"; try: deps.sh [oracle|lint|docs|browser|install|wheel|bench|aarch64|arm]" ;;
+  *) die "there is no \"$1\"; try: deps.sh [oracle|lint|docs|browser|slurm|install|wheel|bench|aarch64|arm]" ;;
 esac
 # the targets of make that call this script for one part of it stay quiet
 [ "$changed" = 1 ] || [ "${1:-base}" != base ] || say "all dependencies are installed"

@@ -23,6 +23,7 @@ int cli_bias(int argc, char **argv);
 int cli_play(int argc, char **argv);
 int cli_serve(int argc, char **argv);
 int cli_export(int argc, char **argv);
+int cli_sweep(int argc, char **argv);
 int cli_plot(int argc, char **argv);
 int cli_paper(int argc, char **argv);
 int cli_info(int argc, char **argv);

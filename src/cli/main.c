@@ -20,6 +20,7 @@ static const Command commands[] = {
     {"Make a dataset", "collect", "simulate a domain and save every transition", cli_collect},
     {NULL, "data", "merge, subsample or convert datasets", cli_data},
     {"Train", "train", "train an agent on datasets", cli_train},
+    {NULL, "sweep", "run many collections and trainings, shared among machines", cli_sweep},
     {NULL, "plot", "plot the learning curves of runs", cli_plot},
     {"Prompt a model", "tasks", "list the built-in tasks of the domains", cli_tasks},
     {NULL, "names", "list the quantities and functions that a reward can use", cli_names},

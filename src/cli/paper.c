@@ -295,7 +295,7 @@ int cli_paper(int argc, char **argv) {
           "dataset; a cell is a training run with several seeds.\n"
           "  list  print the tables, or the cells of one table, and what has been run\n"
           "  run   run the missing cells: collect the data, train, evaluate, and\n"
-          "        append the returns to results/ledger.jsonl. Finished cells are\n"
+          "        append the returns to results/ledger. Finished cells are\n"
           "        skipped; an interrupted cell resumes where it stopped.\n"
           "  show  print our numbers beside the paper's\n"
           "  plot  draw the same numbers as bars (needs gnuplot)\n"

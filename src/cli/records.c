@@ -34,6 +34,7 @@ static const struct {
   const char *numbers[7], *texts[3];
 } lines_of[] = {
     {"ledger", {"seed", "steps", "es", "episodes"}, {"run", "more"}},
+    {"ledger of a sweep", {NULL}, {"cell", "kind"}},
     {evaluations, {"step", "seed", "es", "episodes", "mean", "std"}, {"task"}},
     {"collection log", {"step", "transitions", "updates"}, {NULL}},
     {"training log", {"step", "seconds"}, {NULL}},
@@ -143,7 +144,7 @@ static int evaluations_info(const cJSON *lines, cJSON *info) {
 
 // add the last line, with its tables as items of their own
 static void last_info(const cJSON *line, cJSON *info) {
-  static const char *const tables[] = {"returns", "losses", "config", "options"};
+  static const char *const tables[] = {"returns", "losses", "config", "options", "log"};
   cJSON *last = cJSON_Duplicate(line, 1);
   cJSON_AddItemToObject(info, "last", last);
   for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {

@@ -8,7 +8,7 @@
 
 #include "paper/datasets.h"
 #include "paper/evidence.h"
-#include "paper/interval.h"
+#include "core/interval.h"
 
 #define MOOD "walker", "mood-small"
 #define RND "walker", "rnd-small"

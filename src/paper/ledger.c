@@ -1,27 +1,16 @@
-// The ledger. All lines of a run are appended by one write with O_APPEND, so that several processes
-// may share a ledger. If a killed process has left a partial line, the next process removes it first.
+// The ledger: which lines are of one run, and which fields of a line the tables need.
 
 #include "paper/ledger.h"
 
-#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-#include <unistd.h>
 
-#include "core/files.h"
 #include "core/folder.h"
+#include "core/paths.h"
 #include "paper/configuration.h"
-
-#ifndef BFM_COMMIT
-#define BFM_COMMIT ""
-#endif
-
-static void path_of(const char *results, char *out, size_t size) {
-  snprintf(out, size, "%s/ledger.jsonl", results);
-}
+#include "sweep/journal.h"
 
 // ---------------------------------- reading ------------------------------------------------------
 
@@ -86,6 +75,7 @@ static int parse_line(const cJSON *item, LedgerLine *line) {
   return 1;
 }
 
+#define LEDGER_LINE "a result of bfm paper run"
 #define OLD_ARM "jaco"
 
 static int is_left_out(const LedgerLine *line) {
@@ -165,32 +155,32 @@ static int count_seeds(Ledger *l) {
   return BFM_OK;
 }
 
+static int take_line(Ledger *l, JournalLine *from, const char *path) {
+  LedgerLine line;
+  if (!parse_line(from->item, &line)) {
+    return bfm_fail(BFM_BAD_FILE, "%s: line %d is not " LEDGER_LINE, path, from->number);
+  }
+  if (is_left_out(&line)) {
+    l->left_out++;
+    return BFM_OK;
+  }
+  TRY(append_line(l, from->item, &line));
+  from->item = NULL;  // the ledger owns it
+  return BFM_OK;
+}
+
 int ledger_read(Ledger *l, const char *results) {
   *l = (Ledger){.count = 0};
-  char path[PATH_MAX], *text = NULL;
-  size_t size = 0;
-  path_of(results, path, sizeof path);
-  FILE *file;
-  TRY(input_stream_if_any(path, &file));
-  if (!file) return BFM_OK;
+  char file[PATH_MAX], folder[PATH_MAX];
+  JournalLines lines;
+  TRY(path_join(file, results, "ledger.jsonl"));
+  TRY(path_join(folder, results, LEDGER_FOLDER));
+  TRY(journal_read(&lines, file, folder, LEDGER_LINE));
   int status = BFM_OK;
-  ssize_t n;
-  for (int at = 1; !status && (n = getline(&text, &size, file)) > 0; at++) {
-    LedgerLine line;
-    cJSON *item = cJSON_Parse(text);
-    int whole = text[n - 1] == '\n', good = item && parse_line(item, &line);
-    int skip = good && is_left_out(&line);
-    l->left_out += skip;
-    if (good && !skip) status = append_line(l, item, &line);
-    else if (!good && whole && strspn(text, " \n") != (size_t)n)
-      status = bfm_fail(BFM_BAD_FILE, "%s: line %d is not a result of bfm paper run", path, at);
-    if (!good || skip || status) cJSON_Delete(item);
+  for (int i = 0; i < lines.count && !status; i++) {
+    status = take_line(l, &lines.lines[i], lines.paths[lines.lines[i].file]);
   }
-  free(text);
-  if (!status && ferror(file)) {
-    status = bfm_fail(BFM_IO, "cannot read %s: %s", path, strerror(errno));
-  }
-  fclose(file);
+  journal_free(&lines);
   if (!status) status = count_seeds(l);
   if (status) ledger_free(l);
   return status;
@@ -224,84 +214,11 @@ const LedgerLine *ledger_find(const Ledger *l, const LedgerLine *key, int64_t se
 
 // ---------------------------------- writing ------------------------------------------------------
 
-// Repair the last line: remove it if it was cut off, or add its newline if only that is missing.
-static int end_line(int fd) {
-  off_t size = lseek(fd, 0, SEEK_END), at = size;
-  char last;
-  while (at > 0 && pread(fd, &last, 1, at - 1) == 1 && last != '\n') at--;
-  if (at == size) return 0;
-  char *text = calloc((size_t)(size - at) + 1, 1);
-  cJSON *item = text && pread(fd, text, (size_t)(size - at), at) > 0 ? cJSON_Parse(text) : NULL;
-  int bad = item ? write(fd, "\n", 1) != 1 : ftruncate(fd, at);
-  cJSON_Delete(item);
-  free(text);
-  return bad;
-}
-
-// Write everything or nothing: a part of a run's lines would look like a finished run, so a write that
-// a full disk cut short is undone.
-static int write_whole(int fd, const char *text, size_t size) {
-  off_t before = lseek(fd, 0, SEEK_END);
-  ssize_t written = write(fd, text, size);
-  if (written == (ssize_t)size) return 0;
-  if (written < 0) return -1;
-  if (lseek(fd, 0, SEEK_END) == before + written && ftruncate(fd, before)) return -1;
-  errno = ENOSPC;
-  return -1;
-}
-
 int ledger_append(const char *results, const cJSON *lines) {
-  char path[PATH_MAX], *text = NULL;
-  size_t size = 0;
+  char path[PATH_MAX];
   Folder folder;
   TRY(folder_name(&folder, results));
   TRY(folder_make(&folder));
-  int fd;
-  path_of(results, path, sizeof path);
-  TRY(output_append(path, &fd));
-  FILE *out = open_memstream(&text, &size);
-  if (!out) {
-    close(fd);
-    return bfm_fail(BFM_NO_MEMORY, "out of memory for the ledger");
-  }
-  const cJSON *line;
-  cJSON_ArrayForEach(line, lines) {
-    char *one = cJSON_PrintUnformatted(line);
-    fprintf(out, "%s\n", one ? one : "");
-    free(one);
-  }
-  int bad = fclose(out) || end_line(fd) || write_whole(fd, text, size) || fsync(fd);
-  int status = bad ? bfm_fail(BFM_IO, "cannot write %s: %s", path, strerror(errno)) : BFM_OK;
-  close(fd);
-  free(text);
-  return status;
-}
-
-// "model name : Intel …" of /proc/cpuinfo
-static void cpu_name(char *out, size_t size) {
-  char *line = NULL;
-  size_t room = 0;
-  snprintf(out, size, "CPU");
-  FILE *file = fopen("/proc/cpuinfo", "r");
-  while (file && getline(&line, &room, file) > 0) {
-    char *colon = strchr(line, ':');
-    if (!colon || strncmp(line, "model name", 10)) continue;
-    snprintf(out, size, "%.*s", (int)strcspn(colon + 2, "\n"), colon + 2);
-    break;
-  }
-  free(line);
-  if (file) fclose(file);
-}
-
-void ledger_sign(cJSON *line) {
-  char cpu[128], machine[160], when[32];
-  cpu_name(cpu, sizeof cpu);
-  snprintf(machine, sizeof machine, "%ld × %s", sysconf(_SC_NPROCESSORS_ONLN), cpu);
-  time_t now = time(NULL);
-  struct tm utc;
-  strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &utc));
-  cJSON_AddStringToObject(line, "version", BFM_VERSION);
-  cJSON_AddStringToObject(line, "commit", BFM_COMMIT);
-  cJSON_AddStringToObject(line, "machine", machine);
-  cJSON_AddStringToObject(line, "time", when);
+  TRY(path_join(path, results, "ledger.jsonl"));
+  return lines_append(path, lines);
 }

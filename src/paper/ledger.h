@@ -1,5 +1,6 @@
-// The ledger of results: results/ledger.jsonl, with one JSON line per run, seed and es. Lines are
-// appended and never changed.
+// The ledger of results: one JSON line per run, seed and es. Lines are appended and never changed.
+// bfm paper run appends to a file per process in results/ledger (sweep/journal.h), bfm paper add to
+// results/ledger.jsonl; readers see all of them as one ledger.
 
 #ifndef BFM_PAPER_LEDGER_H
 #define BFM_PAPER_LEDGER_H
@@ -28,6 +29,7 @@ typedef struct {
 } LedgerLine;
 
 #define UNKNOWN_DATA (-1)
+#define LEDGER_FOLDER "ledger"  // of results: the files and claims of bfm paper run
 
 typedef struct {
   LedgerLine *lines;
@@ -37,8 +39,8 @@ typedef struct {
   char **configs;  // [count], … but for their configurations
 } Ledger;
 
-// Read the ledger. A missing file is an empty ledger; a last line that was cut off is skipped, and so
-// are lines of jaco without data: they are of version 0.1, whose arm was another environment.
+// Read the ledger. Missing files are empty; a last line that was cut off is skipped, and so are lines of
+// jaco without data: they are of version 0.1, whose arm was another environment.
 int ledger_read(Ledger *ledger, const char *results);
 void ledger_free(Ledger *ledger);
 
@@ -52,8 +54,7 @@ int ledger_same_run(const LedgerLine *a, const LedgerLine *b);
 #define LEFT_OUT_SIZE 128
 int ledger_left_out(const Ledger *ledger, const char *domains, char out[LEFT_OUT_SIZE]);
 
-// Append an array of lines in one write; the caller still owns it. NULL: only check that the ledger can
-// be written.
+// Append an array of lines to results/ledger.jsonl; the caller still owns it.
 int ledger_append(const char *results, const cJSON *lines);
 
 // Return the line of a seed of the run `key` (its cell, data, steps, configuration, precision and
@@ -61,8 +62,5 @@ int ledger_append(const char *results, const cJSON *lines);
 // log counts only with sampling on or off as in `key`, because its run may lack the other.
 const LedgerLine *ledger_find(const Ledger *ledger, const LedgerLine *key, int64_t seed,
                               int64_t episodes);
-
-// Add the version, the commit, the machine and the time to a line.
-void ledger_sign(cJSON *line);
 
 #endif

@@ -1,6 +1,7 @@
 // Running the paper's tables, cell by cell: collect the data if it is missing, train, evaluate the last
 // step as the paper does, and append the results to the ledger. A run can be interrupted at any moment:
-// data, run and ledger record their progress, and the next call continues there.
+// data, run and ledger record their progress, and the next call continues there. Several processes may
+// run a table together, on any number of machines: each claims the data and the runs that it makes.
 
 #include "paper/paper.h"
 
@@ -16,6 +17,7 @@
 #include "agent/agent.h"
 #include "agent/config.h"
 #include "core/monitor.h"
+#include "core/paths.h"
 #include "data/hdf5.h"
 #include "data/writer.h"
 #include "nets/device.h"
@@ -24,6 +26,8 @@
 #include "paper/datasets.h"
 #include "paper/evidence.h"
 #include "paper/origin.h"
+#include "sweep/claim.h"
+#include "sweep/journal.h"
 #include "train/eval_log.h"
 #include "train/recipes.h"
 #include "train/train.h"
@@ -45,13 +49,30 @@ const Option paper_options[] = {
      "resumes if it has fewer"},
     {"runs", OPTION_TEXT, AT(runs), "runs/paper", 0, 0, NULL, "folder of training runs"},
     {"results", OPTION_TEXT, AT(results), "results", 0, 0, NULL,
-     "folder of ledger.jsonl and the paper's numbers"},
+     "folder of the ledger and the paper's numbers"},
     {"eval-every", OPTION_INT, AT(eval_every), "0", 0, 1e12, NULL,
      "training steps between evaluations; 0: the table's, most evaluate only the last step"},
     {"eval-steps", OPTION_INT, AT(eval_steps), "0", 0, 1e6, NULL,
      "control steps per evaluation episode; 0: the domain's"},
     {.name = NULL},
 };
+
+#define EXPIRE_SECONDS 120  // without a renewal, until a claim of another machine is dead
+
+// a cell, and the claims that this process has seen of its data and of its run
+typedef struct {
+  PaperCell cell;
+  CellClaim data, run;
+  int finished;
+} Job;
+
+typedef struct {
+  const PaperPlan *plan;
+  Claims *claims;
+  Journal journal;
+  Job *jobs;
+  int count;
+} Worker;
 
 static void report(const PaperPlan *plan, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
@@ -63,6 +84,25 @@ static void report(const PaperPlan *plan, const char *format, ...) {
   vsnprintf(line, sizeof line, format, args);
   va_end(args);
   plan->report(plan->context, line);
+}
+
+// ---------------------------------- claims -------------------------------------------------------
+
+// the progress of a claimed cell, which stops when another process has taken the cell over
+static int claimed_progress(void *context, const bfm_progress *progress) {
+  const Worker *w = context;
+  int stop = w->plan->progress ? w->plan->progress(w->plan->context, progress) : 0;
+  return stop || claims_lost(w->claims);
+}
+
+// give the claim back; a cell that another process took over is that process's
+static int end_claim(const Worker *w, const CellClaim *claim, int status, int *busy) {
+  int lost = claims_lost(w->claims), ended = claims_end(w->claims, CLAIM_FREE);
+  if (!lost) return status ? status : ended;
+  report(w->plan, "lost    %s to another process, because its claim was not renewed in time",
+         claim->name);
+  *busy = 1;
+  return BFM_OK;
 }
 
 // ---------------------------------- data ---------------------------------------------------------
@@ -160,20 +200,16 @@ static int check_originals(const PaperPlan *plan) {
   return BFM_OK;
 }
 
-// collect the data unless it is there; if another process begins to collect it first, use that data
-static int make_data(const PaperPlan *plan, const PaperCell *cell, const char *path) {
+static int has_data(const PaperPlan *plan, const PaperCell *cell, const char *path) {
+  return !access(path, F_OK) && !is_interrupted(path, data_steps(plan, cell));
+}
+
+static int collect_data(const Worker *w, const PaperCell *cell, const char *path) {
+  const PaperPlan *plan = w->plan;
   char original[NAME_MAX];
-  paper_data_original(cell->domain, cell->data, original, sizeof original);
-  TRY(wait_for_data(plan, path));
-  int exists = !access(path, F_OK);
-  if (exists && !is_interrupted(path, data_steps(plan, cell))) return BFM_OK;
-  if (!exists && !strcmp(cell->domain, "kitchen")) {
-    return bfm_fail(BFM_IO,
-                    "%s is missing and cannot be collected: put D4RL's kitchen-%s-v0 there, or as "
-                    "%s into the same folder",
-                    path, cell->data + strlen("d4rl-"), original);
-  }
   Folder folder;
+  int exists = !access(path, F_OK);
+  paper_data_original(cell->domain, cell->data, original, sizeof original);
   TRY(folder_name(&folder, plan->settings.data));
   TRY(folder_make(&folder));
   cJSON *options = paper_data_options(cell->data, plan->settings.data_steps);
@@ -182,20 +218,45 @@ static int make_data(const PaperPlan *plan, const PaperCell *cell, const char *p
   if (!given) return bfm_fail(BFM_NO_MEMORY, "out of memory for the options");
   bfm_collection run = {.size = sizeof run, .env = exists ? NULL : cell->domain, .output = path,
                         .options = exists ? NULL : given, .resume = exists,
-                        .progress = plan->progress, .context = plan->context};
+                        .progress = claimed_progress, .context = (void *)w};
   if (exists || !*original) report(plan, "collect %s", path);
   else report(plan, "collect %s, because neither it nor D4RL's %s is there", path, original);
   int status = bfm_collect(&run);
   free(given);
-  if (status == BFM_IO && !exists && !access(path, F_OK)) return make_data(plan, cell, path);
   return status;
+}
+
+static int refuse_kitchen(const PaperCell *cell, const char *path) {
+  char original[NAME_MAX];
+  paper_data_original(cell->domain, cell->data, original, sizeof original);
+  return bfm_fail(BFM_IO,
+                  "%s is missing and cannot be collected: put D4RL's kitchen-%s-v0 there, or as "
+                  "%s into the same folder",
+                  path, cell->data + strlen("d4rl-"), original);
+}
+
+// collect the data unless it is there; *busy: another process collects it
+static int make_data(const Worker *w, Job *job, const char *path, int *busy) {
+  const PaperCell *cell = &job->cell;
+  int taken;
+  TRY(wait_for_data(w->plan, path));
+  if (has_data(w->plan, cell, path)) return BFM_OK;
+  if (access(path, F_OK) && !strcmp(cell->domain, "kitchen")) return refuse_kitchen(cell, path);
+  snprintf(job->data.name, sizeof job->data.name, "data-%s-%s", cell->domain, cell->data);
+  TRY(claims_take(w->claims, &job->data, 1, &taken));
+  *busy = !taken;
+  if (!taken) return BFM_OK;
+  int status = wait_for_data(w->plan, path);
+  if (!status && !has_data(w->plan, cell, path)) status = collect_data(w, cell, path);
+  return end_claim(w, &job->data, status, busy);
 }
 
 // ---------------------------------- a training run -----------------------------------------------
 
 // a training run of a cell, with the seeds first … first + count - 1
 typedef struct {
-  const PaperPlan *plan;
+  Worker *worker;
+  const PaperPlan *plan;  // the worker's
   const PaperCell *cell;
   int64_t steps, episodes, first, count;
   char more[PAPER_TEXT];  // options other than the table's, such as "preset=small batch=64"
@@ -218,19 +279,24 @@ static cJSON *given_options(const PaperPlan *plan, const PaperCell *cell) {
   return options;
 }
 
-// the name of a run's folder, without spaces; a checksum tells configurations and data apart
-static void name_folder(const Run *r, char *out, size_t size) {
-  char name[2 * PAPER_TEXT], hash[HASH_SIZE], key[96];
+// the name of a run without its seeds; a checksum tells configurations and data apart
+static void name_run(const Run *r, char *out, size_t size) {
+  char hash[HASH_SIZE], key[96];
   configuration_hash(r->config_text, hash);
   snprintf(key, sizeof key, "%s %" PRId64 " %" PRId64, hash, r->origin->checksum,
            r->plan->settings.eval_steps);
   configuration_hash(key, hash);
-  snprintf(name, sizeof name, "%s-%s-%" PRId64 "-seed%" PRId64 "x%" PRId64, r->cell->run, hash,
-           r->steps, r->first, r->count);
-  for (char *c = name; *c; c++) {
+  snprintf(out, size, "%.*s-%s-%" PRId64, (int)size - 40, r->cell->run, hash, r->steps);
+  for (char *c = out; *c; c++) {
     if (*c == ' ' || *c == '=') *c = '-';
   }
-  snprintf(out, size, "%s/%s", r->plan->settings.runs, name);
+}
+
+static void name_folder(const Run *r, char *out, size_t size) {
+  char name[2 * PAPER_TEXT];
+  name_run(r, name, sizeof name);
+  snprintf(out, size, "%s/%s-seed%" PRId64 "x%" PRId64, r->plan->settings.runs, name, r->first,
+           r->count);
 }
 
 // the options that are given and the table's; NULL if out of memory
@@ -314,7 +380,7 @@ static int each_step(void *context, int64_t done, int64_t total) {
 static int measure_bias(const Run *r, bfm_agent *agent, cJSON **bias) {
   *bias = NULL;
   if (!claims_need_bias(r->cell)) return BFM_OK;
-  Monitor monitor = {.call = r->plan->progress, .context = r->plan->context};
+  Monitor monitor = {.call = claimed_progress, .context = r->worker};
   monitor_begin(&monitor, "bias", "steps", 0, 0);
   const bfm_evaluation how = {.size = sizeof how, .threads = (int)agent->config.threads,
                               .each = each_step, .context = &monitor};
@@ -353,7 +419,7 @@ static int train(const Run *r, Trained *done) {
   int resume = !access(state, F_OK);
   TrainPlan plan = {.data = &data, .data_count = 1, .folder = r->folder, .settings = settings,
                     .options = resume ? NULL : options, .resume = resume,
-                    .progress = r->plan->progress, .context = r->plan->context};
+                    .progress = claimed_progress, .context = r->worker};
   Training training;
   int status = training_open(&training, &plan);
   free(options);
@@ -418,7 +484,7 @@ static int write_lines(const Run *r, const Trained *done) {
         const cJSON *bias = cJSON_GetArrayItem(done->bias, (int)(seed - r->first));
         cJSON_AddItemToObject(line, "bias", cJSON_Duplicate(bias, 1));
       }
-      ledger_sign(line);
+      journal_sign(line);
       cJSON_AddStringToObject(line, "config_hash", hash);
       cJSON_AddItemToObject(line, "config", configuration_json(&done->config));
       cJSON_AddItemToArray(lines, line);
@@ -426,7 +492,7 @@ static int write_lines(const Run *r, const Trained *done) {
   }
   int status =
       cJSON_GetArraySize(lines)
-          ? ledger_append(r->plan->settings.results, lines)
+          ? journal_append(&r->worker->journal, lines)
           : bfm_fail(BFM_BAD_FILE, "%s has no evaluation of step %" PRId64, r->folder, r->steps);
   cJSON_Delete(lines);
   eval_log_free(&evals);
@@ -445,6 +511,7 @@ static int find_missing(Run *r, int64_t seeds) {
                     .es = r->cell->method->es, .precision = precision ? precision : "auto"};
   Ledger ledger;
   int status = ledger_read(&ledger, s->results);
+  r->first = 0;
   while (!status && r->first < seeds && ledger_find(&ledger, &key, r->first, r->episodes)) {
     r->first++;
   }
@@ -467,7 +534,7 @@ static int run_missing(Run *r) {
                     "stopped while training %s in %s; the same bfm paper run command resumes it",
                     cell->method->method, r->folder);
   }
-  if (!status) status = write_lines(r, &done);
+  if (!status && !claims_renew(r->worker->claims)) status = write_lines(r, &done);
   cJSON_Delete(done.bias);
   return status;
 }
@@ -478,9 +545,9 @@ typedef struct {
   Origin origin;
 } LastData;
 
-static int find_data(const Run *r, LastData *last) {
-  TRY(make_data(r->plan, r->cell, r->data));
-  if (!strcmp(last->path, r->data)) return BFM_OK;
+static int find_data(const Run *r, Job *job, LastData *last, int *busy) {
+  TRY(make_data(r->worker, job, r->data, busy));
+  if (*busy || !strcmp(last->path, r->data)) return BFM_OK;
   origin_free(&last->origin);
   *last->path = 0;
   TRY(origin_read(&last->origin, r->data, r->cell->domain));
@@ -488,12 +555,36 @@ static int find_data(const Run *r, LastData *last) {
   return BFM_OK;
 }
 
-static int run_cell(const PaperPlan *plan, const PaperCell *cell, LastData *last) {
-  const PaperSettings *s = &plan->settings;
-  const PaperTable *table = plan->table;
-  Run r = {.plan = plan, .cell = cell, .steps = s->steps ? s->steps : paper_cell_steps(cell),
-           .episodes = s->episodes ? s->episodes : table->episodes, .origin = &last->origin};
-  cJSON *more = given_options(plan, cell);
+// run the seeds that are missing, unless another process runs them
+static int run_claimed(Run *r, Job *job, int64_t seeds, int *busy) {
+  int taken;
+  name_run(r, job->run.name, sizeof job->run.name);
+  TRY(claims_take(r->worker->claims, &job->run, 1, &taken));
+  *busy = !taken;
+  if (!taken) return BFM_OK;
+  int status = find_missing(r, seeds);  // by now another process may have run them
+  if (!status && r->count) status = run_missing(r);
+  return end_claim(r->worker, &job->run, status, busy);
+}
+
+static int run_config(Run *r, Job *job, int *busy) {
+  const PaperPlan *plan = r->plan;
+  int64_t seeds = plan->settings.seeds ? plan->settings.seeds : plan->table->seeds;
+  TRY(find_config(r));
+  TRY(find_missing(r, seeds));
+  if (r->count) return run_claimed(r, job, seeds, busy);
+  report(plan, "done    %s: %s", r->cell->method->method, r->cell->run);
+  return BFM_OK;
+}
+
+// *busy: another process makes the data or runs the cell
+static int run_cell(Worker *w, Job *job, LastData *last, int *busy) {
+  const PaperSettings *s = &w->plan->settings;
+  const PaperCell *cell = &job->cell;
+  Run r = {.worker = w, .plan = w->plan, .cell = cell, .origin = &last->origin,
+           .steps = s->steps ? s->steps : paper_cell_steps(cell),
+           .episodes = s->episodes ? s->episodes : w->plan->table->episodes};
+  cJSON *more = given_options(w->plan, cell);
   if (s->eval_steps) {
     char steps[32];
     snprintf(steps, sizeof steps, "%" PRId64, s->eval_steps);
@@ -501,35 +592,92 @@ static int run_cell(const PaperPlan *plan, const PaperCell *cell, LastData *last
   }
   configuration_more(more, r.more, sizeof r.more);
   cJSON_Delete(more);
-  find_path(plan, cell, r.data, sizeof r.data);
-  TRY(ledger_append(s->results, NULL));
-  TRY(find_data(&r, last));
-  int status = find_config(&r);
-  if (!status) status = find_missing(&r, s->seeds ? s->seeds : table->seeds);
-  if (!status && !r.count) report(plan, "done    %s: %s", cell->method->method, cell->run);
-  if (!status && r.count) status = run_missing(&r);
+  find_path(w->plan, cell, r.data, sizeof r.data);
+  *busy = 0;
+  TRY(find_data(&r, job, last, busy));
+  int status = *busy ? BFM_OK : run_config(&r, job, busy);
   free(r.config_text);
   return status;
 }
 
-// run the cells one after the other; a cell that diverges is reported and skipped
-int paper_run(const PaperPlan *plan) {
-  PaperCell cell;
-  LastData last = {.path = ""};
-  int matching = 0, diverged = 0, status = check_originals(plan);
-  for (int i = 0; !status && paper_cell_at(plan->table, i, &cell); i++) {
-    if (!paper_cell_matches(&cell, plan->settings.filter)) continue;
-    matching++;
-    status = run_cell(plan, &cell, &last);
+// Run the cells that are left, one after the other; a cell that diverges is reported and skipped.
+// *left: cells that other processes are busy with.
+static int run_jobs(Worker *w, LastData *last, int *left, int *diverged) {
+  *left = 0;
+  for (int i = 0; i < w->count; i++) {
+    Job *job = &w->jobs[i];
+    int busy = 0, status = job->finished ? BFM_OK : run_cell(w, job, last, &busy);
     if (status == BFM_DIVERGED) {
-      report(plan, "failed  %s", bfm_error());
-      diverged++;
+      report(w->plan, "failed  %s", bfm_error());
+      ++*diverged;
       status = BFM_OK;
     }
+    TRY(status);
+    job->finished = !busy;
+    *left += busy;
+  }
+  return BFM_OK;
+}
+
+// wait a moment for the processes that are busy with cells
+static int wait_for_cells(const Worker *w, int left) {
+  Monitor monitor = {.call = w->plan->progress, .context = w->plan->context};
+  monitor_begin(&monitor, "wait", "", 0, 0);
+  for (int i = 0; i < 5; i++) {
+    if (monitor_update(&monitor, 0, NULL)) {
+      return bfm_fail(BFM_INTERRUPTED, "stopped while other processes were running %d cells", left);
+    }
+    nanosleep(&(struct timespec){.tv_nsec = 200000000}, NULL);
+  }
+  return BFM_OK;
+}
+
+static int run_all(Worker *w) {
+  LastData last = {.path = ""};
+  int diverged = 0, left, told = 0, status;
+  while (!(status = run_jobs(w, &last, &left, &diverged)) && left) {
+    if (left != told) report(w->plan, "wait    for other processes, which run %d cells", left);
+    told = left;
+    if ((status = wait_for_cells(w, left))) break;
   }
   origin_free(&last.origin);
   TRY(status);
   if (!diverged) return BFM_OK;
   return bfm_fail(BFM_DIVERGED, "%d of %d cells diverged and are not in the ledger", diverged,
-                  matching);
+                  w->count);
+}
+
+static int take_jobs(Worker *w) {
+  PaperCell cell;
+  int cells = 0;
+  while (paper_cell_at(w->plan->table, cells, &cell)) cells++;
+  w->jobs = calloc((size_t)cells + 1, sizeof *w->jobs);
+  if (!w->jobs) return bfm_fail(BFM_NO_MEMORY, "out of memory for %d cells", cells);
+  for (int i = 0; paper_cell_at(w->plan->table, i, &cell); i++) {
+    if (paper_cell_matches(&cell, w->plan->settings.filter)) w->jobs[w->count++].cell = cell;
+  }
+  return BFM_OK;
+}
+
+// find out before the first cell whether the ledger can be read and written
+static int open_ledger(Worker *w) {
+  const char *results = w->plan->settings.results;
+  char folder[PATH_MAX];
+  Ledger ledger;
+  TRY(ledger_read(&ledger, results));
+  ledger_free(&ledger);
+  TRY(path_join(folder, results, LEDGER_FOLDER));
+  TRY(claims_open(&w->claims, folder, EXPIRE_SECONDS));
+  return journal_open(&w->journal, folder);
+}
+
+int paper_run(const PaperPlan *plan) {
+  Worker w = {.plan = plan};
+  TRY(check_originals(plan));
+  int status = open_ledger(&w);
+  if (!status) status = take_jobs(&w);
+  if (!status) status = run_all(&w);
+  claims_close(w.claims);
+  free(w.jobs);
+  return status;
 }

@@ -5,7 +5,7 @@
 #ifndef BFM_PAPER_STATISTICS_H
 #define BFM_PAPER_STATISTICS_H
 
-#include "paper/interval.h"
+#include "core/interval.h"
 
 // the scores of one method, [seeds × tasks]: those of a seed are contiguous
 typedef struct {

@@ -1,4 +1,5 @@
 """The program under test ($BFM, or the checkout's build), and small datasets and models."""
+import json
 import os
 import signal
 import subprocess
@@ -37,6 +38,14 @@ def refused(*arguments, **options):
   assert process.returncode not in (0, 134, 139) and process.returncode > 0, process
   assert process.stderr.startswith("bfm"), process.stderr
   return process.stderr
+
+
+def read_ledger(results):
+  """The lines of bfm paper add, then those of the processes of bfm paper run, by time."""
+  files = [path for path in [results / "ledger.jsonl", *sorted(results.glob("ledger/*.jsonl"))]
+           if path.exists()]
+  lines = [json.loads(line) for path in files for line in path.read_text().splitlines()]
+  return sorted(lines, key=lambda line: line.get("time") or "")
 
 
 def write_dataset(path, rows=200, obs=5, act=2, env="walker", **tables):

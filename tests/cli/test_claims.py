@@ -9,7 +9,7 @@ import time
 import h5py
 import numpy as np
 import pytest
-from conftest import BFM, HERE, refused, run
+from conftest import BFM, HERE, read_ledger, refused, run
 
 STABLE = " ortho=100 f-norm=on beta=10"
 WALKER = " preset=small batch=256 lr=3e-4 d=64" + STABLE
@@ -167,7 +167,7 @@ def paper(folder, *arguments):
   process = run("paper", "run", "claims", *arguments, *TINY, "--data", folder / "data", "--runs",
                 folder / "runs", "--results", folder)
   assert process.returncode == 0, process.stderr
-  return [json.loads(line) for line in (folder / "ledger.jsonl").read_text().splitlines()]
+  return read_ledger(folder)
 
 
 def test_goals_of_the_point_mass_run_from_end_to_end(tmp_path):

@@ -11,8 +11,8 @@ from conftest import BFM, ROOT, refused
 BUILD = os.path.relpath(os.path.dirname(os.path.abspath(BFM)), ROOT)
 WALKER = ROOT / "examples/walker.c"
 POLICY = ROOT / "tests/processors/policy.c"
-COMMANDS = ("collect data train learn plot tasks names robot prompt play serve export eval bias paper "
-            "bench info").split()
+COMMANDS = ("collect data train learn sweep plot tasks names robot prompt play serve export eval bias "
+            "paper bench info").split()
 
 pytestmark = pytest.mark.skipif("-san" in BUILD, reason="programs of users are not sanitized")
 
@@ -222,6 +222,7 @@ CASES = [
     (["eval", "models/cheetah.safetensors", "--tasks", "walk,run"], {"walk,run", "walk,run_backward"}),
     (["play", "models/walker.safetensors", "-o", "no-such-fil"], set()),
     (["paper", "sh"], {"show"}),
+    (["sweep", "sh"], {"show"}),
     (["paper", "show", "moo"], {"mood"}),
     (["bench", "--device", "c"], {"cpu", "cuda"}),
     (["help", "co"], {"collect"}),

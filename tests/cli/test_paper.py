@@ -1,7 +1,6 @@
 """bfm paper: the tables, the ledger, and resuming after an interruption."""
 import fcntl
 import json
-import resource
 import shutil
 import signal
 import struct
@@ -12,7 +11,7 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
-from conftest import BFM, HERE, ROOT, refused, run, write_dataset
+from conftest import BFM, HERE, ROOT, read_ledger, refused, run, write_dataset
 
 # options that are not given, such as --blocks, are the table's
 TINY = [*HERE, "--d", "8", "--batch", "16", "--hidden", "16", "--feat", "8", "--b-hidden", "16",
@@ -32,8 +31,7 @@ def paper(folder, action, *more):
 
 
 def ledger(folder):
-  path = folder / "results" / "ledger.jsonl"
-  return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+  return read_ledger(folder / "results")
 
 
 @pytest.fixture(scope="module")
@@ -83,11 +81,11 @@ def test_lines_say_what_the_run_was_made_of(done):
 
 
 def test_options_that_change_nothing_are_the_same_run(done):
-  before = (done / "results" / "ledger.jsonl").read_bytes()
+  before = ledger(done)
   lr = str(ledger(done)[0]["config"]["lr"])
   output = paper(done, "run", "first", *TINY, "--lr", lr, "--seeds", 2, "--device", "cpu")
   assert output.count("done ") == 3 and "train" not in output
-  assert (done / "results" / "ledger.jsonl").read_bytes() == before
+  assert ledger(done) == before
 
 
 @pytest.mark.parametrize("change", ["data", "--polyak", "--steps", "--precision"])
@@ -116,19 +114,19 @@ def test_other_data_configurations_and_steps_are_other_runs(change, done, tmp_pa
 
 
 def test_finished_cells_are_skipped(done):
-  before = (done / "results" / "ledger.jsonl").read_bytes()
+  before = ledger(done)
   output = paper(done, "run", "first", *TINY, "--seeds", 2)
   assert output.count("done ") == 3 and "train" not in output
-  assert (done / "results" / "ledger.jsonl").read_bytes() == before
+  assert ledger(done) == before
 
 
 def test_equal_options_in_another_order_are_recognized(done):
-  before = (done / "results" / "ledger.jsonl").read_bytes()
+  before = ledger(done)
   pairs = [TINY[i:i + 2] for i in range(0, len(TINY), 2)]
   other = [word for pair in reversed(pairs) for word in pair]
   output = paper(done, "run", "first", *other, "--batch", "0.016k", "--seeds", 2)
   assert output.count("done ") == 3 and "train" not in output
-  assert (done / "results" / "ledger.jsonl").read_bytes() == before
+  assert ledger(done) == before
 
 
 def test_only_missing_seeds_are_run(done, tmp_path):
@@ -211,35 +209,32 @@ def test_an_interrupted_collection_with_enough_rows_is_used(done, tmp_path):
   assert {x["transitions"] for x in ledger(tmp_path)} == {rows}
 
 
-def test_a_truncated_last_line_is_ignored_and_replaced(done, tmp_path):
-  shutil.copytree(done, tmp_path / "cut")
-  path = tmp_path / "cut" / "results" / "ledger.jsonl"
+def test_a_truncated_last_line_is_ignored_and_run_again(done, tmp_path):
+  folder = tmp_path / "cut"
+  shutil.copytree(done, folder)
+  (path,) = folder.glob("results/ledger/*.jsonl")
   lines = path.read_text().splitlines(keepends=True)
   path.write_text("".join(lines[:-4]) + lines[-4][:40])
-  paper(tmp_path / "cut", "run", "first", *TINY, "--seeds", 2)
-  assert [json.loads(line)["run"] for line in path.read_text().splitlines()] == \
-      [json.loads(line)["run"] for line in lines]
-  paper(tmp_path / "cut", "show", "first")
-  path.write_text(path.read_text()[:-1])  # complete except for the newline
-  paper(tmp_path / "cut", "run", "first", *TINY, "--seeds", 3)
-  assert len(path.read_text().splitlines()) == len(lines) + 6
+  paper(folder, "run", "first", *TINY, "--seeds", 2)
+  (fresh,) = set(folder.glob("results/ledger/*.jsonl")) - {path}
+  assert [json.loads(x)["run"] for x in lines[:-4] + fresh.read_text().splitlines()] == \
+      [json.loads(x)["run"] for x in lines]
+  paper(folder, "show", "first")
+  fresh.write_text(fresh.read_text()[:-1])  # complete except for the newline
+  assert "train" not in paper(folder, "run", "first", *TINY, "--seeds", 2)
 
 
-def test_a_full_disk_leaves_no_partial_results(done, tmp_path):
-  folder = tmp_path / "full"
-  shutil.copytree(done / "data", folder / "data")
-  path = folder / "results" / "ledger.jsonl"
-  path.parent.mkdir()
-  line = json.dumps({**ledger(done)[0], "run": "another", "machine": "x" * 1000}) + "\n"
-  path.write_text(line * 1500)  # larger than every other file
-  room = path.stat().st_size + 2000  # enough for one of four lines
-  limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (room, room))
-  flags = ["first", *TINY, "--seeds", 2, "--filter", "FB-AW"]
-  error = refused("paper", "run", *flags, *places(folder), preexec_fn=limit)
-  assert "No space left" in error and path.read_text() == line * 1500
-  paper(folder, "run", *flags)
-  fresh = ledger(folder)[1500:]
-  assert sorted((x["seed"], x["es"]) for x in fresh) == [(0, 0), (0, 2), (1, 0), (1, 2)]
+def test_processes_share_a_table(done, tmp_path):
+  """Four processes run the data once and each run once, and all end with the whole table."""
+  flags = ["first", *TINY, "--seeds", 2, *places(tmp_path)]
+  processes = [subprocess.Popen([BFM, "paper", "run", *map(str, flags)], stdout=subprocess.PIPE,
+                                text=True) for _ in range(4)]
+  outputs = [process.communicate(timeout=120)[0] for process in processes]
+  assert [process.returncode for process in processes] == [0] * 4
+  assert sum(output.count("train ") for output in outputs) == 3
+  assert sum(output.count("collect ") for output in outputs) == 1
+  assert returns(ledger(tmp_path)) == returns(ledger(done))
+  assert len(ledger(tmp_path)) == len(ledger(done))
 
 
 def test_our_numbers_are_printed_beside_the_papers(tmp_path):
@@ -735,8 +730,8 @@ def test_the_ledger_marks_builds_of_modified_trees(tmp_path):
   """Every build updates the commit that the ledger records, even if it compiles nothing else."""
   git = ["git", "-C", tmp_path, "-c", "user.name=a", "-c", "user.email=a@b", "-c",
          "commit.gpgsign=false"]
-  make = ["env", "-u", "MAKEFLAGS", "make", "-C", tmp_path, "BUILD=build", "build/src/paper/ledger.o"]
-  for name, text in {"src/paper/ledger.c": "const char *commit = BFM_COMMIT;\n", "other": "",
+  make = ["env", "-u", "MAKEFLAGS", "make", "-C", tmp_path, "BUILD=build", "build/src/sweep/journal.o"]
+  for name, text in {"src/sweep/journal.c": "const char *commit = BFM_COMMIT;\n", "other": "",
                      "include/bfm.h": "", "scripts/deps.sh": "", "scripts/models.py": "",
                      ".venv/bin/python": "", ".deps/lib/libmujoco.so": "", ".deps/ready": "",
                      ".gitignore": "build\n", "Makefile": (ROOT / "Makefile").read_text()}.items():
@@ -745,7 +740,7 @@ def test_the_ledger_marks_builds_of_modified_trees(tmp_path):
 
   def built():
     subprocess.run(make, check=True, capture_output=True)
-    return b"-dirty" in (tmp_path / "build/src/paper/ledger.o").read_bytes()
+    return b"-dirty" in (tmp_path / "build/src/sweep/journal.o").read_bytes()
 
   for words in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "one"]):
     subprocess.run([*git, *words], check=True)

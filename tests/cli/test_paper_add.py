@@ -1,9 +1,10 @@
 """bfm paper add: runs of bfm train in the ledger, from the logs in their folders."""
 import json
+import resource
 import shutil
 
 import pytest
-from conftest import ROOT, TINY, refused, run, write_dataset
+from conftest import ROOT, TINY, read_ledger, refused, run, write_dataset
 
 TASKS = "stand walk run spin flip march skyreach pullup".split()
 BARE = ["--domain", "walker", "--kind", "mood", "--algo", "fb-aw"]
@@ -31,8 +32,7 @@ def add(results, *arguments):
 
 
 def lines_of(results):
-  path = results / "ledger.jsonl"
-  return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+  return read_ledger(results)
 
 
 def of_the_run(lines):
@@ -54,6 +54,22 @@ def test_a_bare_log_becomes_one_line_per_seed_and_es(tmp_path):
   assert line["unknown"] == ["data", "transitions", "device", "version", "machine", "time"]
   # of the recipe, and completed
   assert line["config"]["ortho"] == 100 and line["config"]["z-groups"] == 1024
+
+
+def test_a_full_disk_leaves_no_partial_results(tmp_path):
+  log = write_log(tmp_path / "log")
+  path = tmp_path / "ledger.jsonl"
+  _, (line, *_) = add(tmp_path / "first", log, *BARE)
+  kept = (json.dumps({**line, "run": "another"}) + "\n") * 3
+  path.write_text(kept)
+  room = len(kept) + len(json.dumps(line)) + 100  # enough for one of four lines
+  limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (room, room))
+  error = refused("paper", "add", log, *BARE, "--results", tmp_path, preexec_fn=limit)
+  assert "No space left" in error and path.read_text() == kept
+  path.write_text(kept[:-20])  # the last line was cut off: it is removed before others are appended
+  _, lines = add(tmp_path, log, *BARE)
+  assert [x["run"] for x in lines][:2] == ["another"] * 2
+  assert sorted((x["seed"], x["es"]) for x in lines[2:]) == [(0, 0), (0, 32), (1, 0), (1, 32)]
 
 
 def test_adding_twice_adds_nothing(tmp_path):

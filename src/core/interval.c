@@ -1,9 +1,10 @@
 // Student's t interval. For whole degrees of freedom the distribution is a finite sum of powers of the
 // cosine of atan(t / sqrt(freedom)) (Abramowitz and Stegun 26.7.3, 26.7.4), which bisection inverts.
 
-#include "paper/interval.h"
+#include "core/interval.h"
 
 #include <math.h>
+#include <stddef.h>
 
 // the probability that |T| is at most tan(angle) * sqrt(freedom)
 static double probability_within(double angle, int freedom) {
@@ -25,12 +26,21 @@ double student_quantile(double confidence, int freedom) {
   return tan(low) * sqrt(freedom);
 }
 
-Interval paired_interval(const double *a, const double *b, int count, double confidence) {
+// b NULL: of a itself
+static Interval interval_of(const double *a, const double *b, int count, double confidence) {
   double mean = 0, square = 0;
-  for (int i = 0; i < count; i++) mean += (a[i] - b[i]) / count;
+  for (int i = 0; i < count; i++) mean += (a[i] - (b ? b[i] : 0)) / count;
   if (count < 2) return (Interval){mean, NAN, NAN};
-  for (int i = 0; i < count; i++) square += pow(a[i] - b[i] - mean, 2);
+  for (int i = 0; i < count; i++) square += pow(a[i] - (b ? b[i] : 0) - mean, 2);
   double error = sqrt(square / (count - 1) / count);  // standard error of the mean
   double half = student_quantile(confidence, count - 1) * error;
   return (Interval){mean, mean - half, mean + half};
+}
+
+Interval paired_interval(const double *a, const double *b, int count, double confidence) {
+  return interval_of(a, b, count, confidence);
+}
+
+Interval mean_interval(const double *values, int count, double confidence) {
+  return interval_of(values, NULL, count, confidence);
 }
