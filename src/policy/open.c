@@ -62,7 +62,7 @@ bfm_policy_status bfm_policy_open(bfm_policy **policy, const char *path, bfm_pol
 }
 
 void bfm_policy_close(bfm_policy *policy) {
-  if (!policy) return;
+  if (!policy || !policy->map) return;  // the memory of bfm_policy_load is its caller's
   void *map = (void *)(uintptr_t)policy->map;
   size_t size = policy->map_size;
   free(policy);
