@@ -26,7 +26,7 @@ typedef struct {
   char kind[16], layout[8], env[64];
   int obs_dim, act_dim;
 
-  char algo[16], ensemble[16], goal[256];
+  char algo[16], ensemble[16], goal[260];
   double d, blocks, hidden, feat, b_hidden, members, sigma;
   int b_norm, f_norm, pi_norm;
 
@@ -88,7 +88,9 @@ static int inside(PolicyJson *j, PolicyJson *out) {
 static int read_dim(PolicyJson *j, int *out) {
   PolicyJson text;
   double value;
-  if (!inside(j, &text) || !json_number(&text, &value) || !(value >= 1 && value < 1e6)) return 0;
+  if (!inside(j, &text) || !json_number(&text, &value) || !(value >= 1 && value < 1e6) ||
+      value != floor(value))
+    return 0;
   *out = (int)value;
   return 1;
 }
@@ -198,11 +200,12 @@ static int read_index(const char **at) {
 static int read_goal(const File *f, int *columns) {
   const char *at = f->goal;
   int count = 0;
+  if (strlen(at) == sizeof f->goal - 1) return -1;  // cut off: bfm's have 255 at most
   while (*at) {
     int from = read_index(&at), to = from + 1;
     if (*at == ':') at++, to = read_index(&at);
-    if (from < 0 || to <= from || to > f->obs_dim) return -1;
-    for (int i = from; i < to && count < f->obs_dim; i++, count++) {
+    if (from < 0 || to <= from || to > f->obs_dim || count + to - from > f->obs_dim) return -1;
+    for (int i = from; i < to; i++, count++) {
       if (columns) columns[count] = i;
     }
     if (*at && (*at != ',' || !at[1])) return -1;
