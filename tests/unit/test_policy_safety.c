@@ -142,9 +142,7 @@ static void test_no_allocation(void **state) {
   assert_int_equal(status, 0);
   free(memory);
 }
-#endif
 
-#ifndef SANITIZED
 // In strict mode, the kernel kills a process at any system call but read, write and exit.
 static void test_no_system_call(void **state) {
   (void)state;
@@ -180,7 +178,6 @@ static void test_no_system_call(void **state) {
   close(pipes[0]);
   free(memory);
 }
-
 #endif
 
 typedef struct {
@@ -663,14 +660,14 @@ static void test_signals(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
 #ifndef SANITIZED
-      cmocka_unit_test(test_no_allocation),
+      cmocka_unit_test(test_no_allocation), cmocka_unit_test(test_no_system_call),
 #endif
-      cmocka_unit_test(test_no_system_call), cmocka_unit_test(test_threads),
-      cmocka_unit_test(test_floating_point), cmocka_unit_test(test_refusals),
-      cmocka_unit_test(test_limits),         cmocka_unit_test(test_memory),
-      cmocka_unit_test(test_bad_files),      cmocka_unit_test(test_damaged_files),
-      cmocka_unit_test(test_replaced),       cmocka_unit_test(test_nothing),
-      cmocka_unit_test(test_signals),        cmocka_unit_test(test_traps),
+      cmocka_unit_test(test_threads),       cmocka_unit_test(test_floating_point),
+      cmocka_unit_test(test_refusals),      cmocka_unit_test(test_limits),
+      cmocka_unit_test(test_memory),        cmocka_unit_test(test_bad_files),
+      cmocka_unit_test(test_damaged_files), cmocka_unit_test(test_replaced),
+      cmocka_unit_test(test_nothing),       cmocka_unit_test(test_signals),
+      cmocka_unit_test(test_traps),
   };
   return cmocka_run_group_tests(tests, set_up, tear_down);
 }
