@@ -46,7 +46,7 @@ bfm_policy_status bfm_policy_open(bfm_policy **policy, const char *path, bfm_pol
   if (!policy || !path)
     return policy_fail(error, BFM_POLICY_BAD_ARGUMENT, "policy or path is NULL");
   *policy = NULL;
-  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // a pipe would wait for its writer
   if (fd < 0) return fail_path(error, "cannot open ", path);
   if (fstat(fd, &info) || !S_ISREG(info.st_mode) || info.st_size < 1) {
     close(fd);

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -450,6 +451,11 @@ static void test_memory(void **state) {
   assert_int_equal(bfm_policy_open(&other, "build/missing.safetensors", &error), BFM_POLICY_IO);
   assert_string_equal(error.text, "cannot open build/missing.safetensors");
   assert_int_equal(bfm_policy_open(&other, "build", &error), BFM_POLICY_IO);
+  remove(MODEL);
+  assert_int_equal(mkfifo(MODEL, 0600), 0);  // a pipe that nobody writes to
+  assert_int_equal(bfm_policy_open(&other, MODEL, &error), BFM_POLICY_IO);
+  assert_string_equal(error.text, "there is no model in " MODEL);
+  remove(MODEL);
 }
 
 // A model that replaces another one in the same memory has its address, but other sizes.
