@@ -294,7 +294,7 @@ static void report_distance(const bfm_policy *p, const float *obs, bfm_policy_re
 
 // an observation by its number and, if it is known, its name
 static bfm_policy_status bad_obs(const bfm_policy *p, int i, float value, bfm_policy_error *error) {
-  PolicyText text = policy_text(error);
+  PolicyText text = policy_text(error, BFM_POLICY_BAD_INPUT);
   say_text(&text, "observation ");
   say_count(&text, i);
   if (p->obs) {
@@ -305,7 +305,6 @@ static bfm_policy_status bad_obs(const bfm_policy *p, int i, float value, bfm_po
   say_text(&text, " is ");
   say_number(&text, value);
   say_text(&text, isfinite(value) ? ", beyond 1e15: check its unit" : "");
-  if (error) error->status = BFM_POLICY_BAD_INPUT;
   return BFM_POLICY_BAD_INPUT;
 }
 

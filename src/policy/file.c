@@ -44,11 +44,10 @@ static bfm_policy_status bad(const File *f, const char *words) {
 
 // "tensor X" and what is wrong with it
 static bfm_policy_status bad_tensor(const File *f, const char *name, const char *words) {
-  PolicyText text = policy_text(f->error);
+  PolicyText text = policy_text(f->error, BFM_POLICY_BAD_FILE);
   say_text(&text, "tensor ");
   say_text(&text, name);
   say_text(&text, words);
-  if (f->error) f->error->status = BFM_POLICY_BAD_FILE;
   return BFM_POLICY_BAD_FILE;
 }
 
@@ -162,11 +161,10 @@ static bfm_policy_status check_config(const File *f) {
   }
   if (strcmp(f->kind, "model")) return bad(f, "this is not a model of bfm: export one");
   if (*f->layout && strcmp(f->layout, "1")) {
-    PolicyText text = policy_text(f->error);
+    PolicyText text = policy_text(f->error, BFM_POLICY_BAD_FILE);
     say_text(&text, "the file has layout ");
     say_text(&text, f->layout);
     say_text(&text, ", and this runtime reads layout 1: update it");
-    if (f->error) f->error->status = BFM_POLICY_BAD_FILE;
     return BFM_POLICY_BAD_FILE;
   }
   while (algos[algo] && strcmp(algos[algo], f->algo)) algo++;
@@ -174,13 +172,12 @@ static bfm_policy_status check_config(const File *f) {
   for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
     double value = sizes[i].value;
     if (value >= 1 && value <= sizes[i].most && value == floor(value)) continue;
-    PolicyText text = policy_text(f->error);
+    PolicyText text = policy_text(f->error, BFM_POLICY_BAD_FILE);
     say_text(&text, sizes[i].name);
     say_text(&text, " of the model must be 1 to ");
     say_number(&text, sizes[i].most);
     say_text(&text, ", not ");
     say_number(&text, value);
-    if (f->error) f->error->status = BFM_POLICY_BAD_FILE;
     return BFM_POLICY_BAD_FILE;
   }
   if (f->blocks > f->d || f->blocks > f->b_hidden)
@@ -443,6 +440,21 @@ static bfm_policy_status check_want(const File *f, const Want *w) {
   return are_finite(w, count_of(w)) ? BFM_POLICY_OK : bad_tensor(f, w->name, " is not finite");
 }
 
+// values: also whether they are finite, which reads the whole file
+static bfm_policy_status check_tensors(const File *f, int values) {
+  for (int i = 0; i < f->wanted; i++) {
+    bfm_policy_status status = BFM_POLICY_OK;
+    if (values || !f->want[i].found) status = check_want(f, &f->want[i]);
+    if (status) return status;
+  }
+  for (long long row = 0; values && row < f->prompt_rows; row++) {
+    if (policy_odd(f->prompt_obs + row * f->obs_dim, f->obs_dim, 3e38f)) {
+      return bad_tensor(f, "prompt.obs", " is not finite");
+    }
+  }
+  return BFM_POLICY_OK;
+}
+
 // a vector as float32 in the room
 static const float *copy_vector(PolicyRoom *room, const Want *w) {
   size_t count = count_of(w);
@@ -593,6 +605,16 @@ static void fill_info(const File *f, bfm_policy *p) {
   info->kernels = p->kernels->name;
 }
 
+static bfm_policy_status fill_goal(const File *f, bfm_policy *p, PolicyRoom *room) {
+  int columns = read_goal(f, NULL), *goal = NULL;
+  if (columns < 0) return bad(f, "the goal space of the model is not valid");
+  if (columns) goal = (int *)policy_take(room, (size_t)columns * sizeof *goal);
+  if (goal) read_goal(f, goal);
+  p->goal = goal;
+  p->goal_dim = columns ? columns : f->obs_dim;
+  return BFM_POLICY_OK;
+}
+
 // FNV-1a
 static uint64_t hash(const char *at, const char *end) {
   uint64_t sum = 0xcbf29ce484222325u;
@@ -605,7 +627,6 @@ static bfm_policy_status read_model(File *f, const void *file, size_t size, Poli
                                     bfm_policy **out) {
   bfm_policy local, *p = (bfm_policy *)policy_take(room, sizeof *p);
   bfm_policy_status status = open_file(f, file, size);
-  int columns, whole = room->base != NULL;
   if (!p) p = &local;
   memset(p, 0, sizeof *p);
   if (!status) status = read_header(f);
@@ -614,29 +635,14 @@ static bfm_policy_status read_model(File *f, const void *file, size_t size, Poli
   if (!status) status = check_config(f);
   if (status) return status;
 
-  columns = read_goal(f, NULL);
-  if (columns < 0) return bad(f, "the goal space of the model is not valid");
-  p->goal_dim = columns ? columns : f->obs_dim;
   p->laplacian = !strncmp(f->algo, "lap", 3);
   p->b_norm = f->b_norm;
-  if (columns) {
-    int *goal = (int *)policy_take(room, (size_t)columns * sizeof *goal);
-    if (goal) read_goal(f, goal);
-    p->goal = goal;
-  }
+  status = fill_goal(f, p, room);
+  if (status) return status;
   define_networks(f, p);
   want_networks(f, p);
   status = read_header(f);
-  for (int i = 0; !status && i < f->wanted; i++) {
-    if (whole || !f->want[i].found) status = check_want(f, &f->want[i]);
-  }
-  if (!status && whole && f->prompt_obs) {
-    for (long long row = 0; row < f->prompt_rows && !status; row++) {
-      if (policy_odd(f->prompt_obs + row * f->obs_dim, f->obs_dim, 3e38f)) {
-        status = bad_tensor(f, "prompt.obs", " is not finite");
-      }
-    }
-  }
+  if (!status) status = check_tensors(f, room->base != NULL);
   if (status) return status;
 
   const Want *at = f->want;
@@ -646,11 +652,7 @@ static bfm_policy_status read_model(File *f, const void *file, size_t size, Poli
   status = read_signals(f, p, room);
   if (status) return status;
   fill_info(f, p);
-  if (whole) fill_statistics(f, p, room);
-  else
-    policy_take(room, (size_t)f->obs_dim * sizeof(float)),
-        policy_take(room, (size_t)f->obs_dim * sizeof(float));
-  p->info.prompt_rows = f->prompt_obs ? f->prompt_rows : 0;
+  fill_statistics(f, p, room);
   p->prompt_obs = f->prompt_obs;
   p->id = hash(f->header.at, f->header.end);
   *out = p;

@@ -16,10 +16,9 @@
 #include "policy/policy.h"
 
 static bfm_policy_status fail_path(bfm_policy_error *error, const char *words, const char *path) {
-  PolicyText text = policy_text(error);
+  PolicyText text = policy_text(error, BFM_POLICY_IO);
   say_text(&text, words);
   say_text(&text, path);
-  if (error) error->status = BFM_POLICY_IO;
   return BFM_POLICY_IO;
 }
 

@@ -146,7 +146,8 @@ typedef struct {
 } PolicyText;
 
 POLICY_INTERNAL void policy_clear(bfm_policy_error *error);  // may be NULL
-POLICY_INTERNAL PolicyText policy_text(bfm_policy_error *error);
+// begins a message; sets the status of error, which may be NULL
+POLICY_INTERNAL PolicyText policy_text(bfm_policy_error *error, bfm_policy_status status);
 POLICY_INTERNAL void say_text(PolicyText *text, const char *words);
 POLICY_INTERNAL void say_count(PolicyText *text, long long number);
 POLICY_INTERNAL void say_number(PolicyText *text, double number);  // six digits
