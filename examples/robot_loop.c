@@ -1,6 +1,6 @@
 // A robot's control loop: 500 times a second, on absolute deadlines, with the model's policy.
 //
-//   bfm export models/walker.safetensors --half --prompt-states 5k -o small.safetensors
+//   bfm export models/walker.safetensors --weights bf16 --prompt-states 5k -o small.safetensors
 //   robot_loop small.safetensors [z.json [seconds]]
 //
 // z.json comes from bfm prompt -o z.json, on any computer; without it, the robot stands up. Nothing in
@@ -80,6 +80,7 @@ static void read_z(const char *path, float *z, int d) {
     z[i] = strtof(begin, &at);
     if (at == begin) fail(path, "is no z of this model: bfm prompt MODEL --task … -o z.json");
     at += strspn(at, " \n");
+    if (*at != (i < d - 1 ? ',' : ']')) fail(path, "is the z of another model");
   }
 }
 

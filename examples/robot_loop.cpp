@@ -6,6 +6,9 @@
 
 #include <bfm_policy.h>
 
+#include <sched.h>
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -75,7 +78,8 @@ std::vector<float> read_z(const std::string &path, int d) {
     if (end == begin) break;
     at = text.find_first_of(",]", static_cast<std::size_t>(end - text.c_str()));
   }
-  if (static_cast<int>(z.size()) != d) throw std::runtime_error(path + " is no z of this model");
+  const bool complete = at != std::string::npos && text[at] == ']';
+  if (!complete || static_cast<int>(z.size()) != d) throw std::runtime_error(path + " is no z of this model");
   return z;
 }
 
@@ -103,6 +107,11 @@ int run(const std::string &model, const std::string &prompt, double seconds) {
   long failures = 0;
   bfm_policy_error error{};
 
+  // as become_real_time of robot_loop.c
+  const sched_param priority{80};
+  if (mlockall(MCL_CURRENT | MCL_FUTURE) || sched_setscheduler(0, SCHED_FIFO, &priority)) {
+    std::puts("no locked memory or real-time priority: other programs can delay a tick");
+  }
   Clock::time_point deadline = Clock::now() + tick, due = deadline;
   for (std::size_t i = 0; i < ticks; i++, deadline += tick) {
     std::this_thread::sleep_until(deadline);

@@ -2,11 +2,13 @@
 /// bfm_policy: a model's policy on a robot. One small library of C99 (also C++17) that needs libc and
 /// libm only. docs/policy.md is a page to copy from.
 ///
-/// - Loading reads a model in place, from a buffer of yours. The file must stay where it is.
+/// - Loading reads a model in place, from a buffer of yours. The file must stay where it is. To replace
+///   a file that is in use, write the new one beside it and rename it.
 /// - You give all memory: functions that end in _bytes say how much. It must be aligned to 64 bytes.
 /// - After loading, nothing allocates, locks, starts threads, calls the system or keeps state of its
 ///   own. A bfm_policy is constant, and any number of threads may share one. Each thread that acts or
-///   prompts needs a workspace of its own.
+///   prompts needs a workspace of its own. A workspace and a prompt belong to one loaded model: after
+///   you load another one, make new ones.
 /// - A function that can fail returns a status, 0 on success, and writes one sentence to *error, unless
 ///   error is NULL.
 /// - All arrays are dense and row-major, of 32-bit floats.
@@ -70,7 +72,7 @@ BFM_POLICY_API bfm_policy_status bfm_policy_load(bfm_policy **policy, const void
 /// Errors: as bfm_policy_load, and BFM_POLICY_IO.
 BFM_POLICY_API bfm_policy_status bfm_policy_open(bfm_policy **policy, const char *path,
                                                  bfm_policy_error *error);
-BFM_POLICY_API void bfm_policy_close(bfm_policy *policy);  ///< NULL is allowed.
+BFM_POLICY_API void bfm_policy_close(bfm_policy *policy);  ///< Only of bfm_policy_open, or NULL.
 #endif
 
 /// The instructions that compute the networks are chosen when a model is loaded. This call chooses
@@ -94,6 +96,8 @@ typedef struct {
   char weights[8];        ///< "f32", "bf16" or "int8": the type of most weights.
   const char *kernels;    ///< "avx512".
 } bfm_policy_info;
+
+/// What a model is; NULL if policy is NULL.
 BFM_POLICY_API const bfm_policy_info *bfm_policy_get_info(const bfm_policy *policy);
 
 /// One number of an observation or an action.
@@ -132,8 +136,8 @@ BFM_POLICY_API bfm_policy_status bfm_policy_work_init(bfm_policy_work **work,
 /// are copied; NULL means: no such limit, and zeros for the safe action.
 typedef struct {
   const float *low, *high;  ///< Limits of each action; within -1 and 1 in any case.
-  const float *rate;        ///< The most by which an action may differ from the one before.
-  const float *safe;        ///< What act becomes when bfm_policy_act fails.
+  const float *rate;  ///< The most by which an action may differ from the one before, above 0.
+  const float *safe;  ///< What act becomes when bfm_policy_act fails.
 } bfm_policy_limits;
 
 /// Set the limits of a workspace; NULL: none.
@@ -144,8 +148,10 @@ BFM_POLICY_API bfm_policy_status bfm_policy_set_limits(bfm_policy_work *work,
                                                        const bfm_policy_limits *limits,
                                                        bfm_policy_error *error);
 
-/// Tell a workspace which action the robot has now, for the limit of rates: `last` is [act_dim]. NULL:
-/// unknown, so that the next action may be any. bfm_policy_act remembers its own actions.
+/// Tell a workspace which action the robot has now, for the limit of rates: `last` is [act_dim], within
+/// -1 and 1; larger numbers count as 1, and an array with a number that is not finite is ignored. NULL:
+/// unknown, so that the next action may be any. bfm_policy_act remembers its own actions. If the last
+/// action is outside of low and high, the next ones return to them as fast as the rate allows.
 BFM_POLICY_API void bfm_policy_set_last(bfm_policy_work *work, const float *last);
 
 /// How the networks F judge a sampled action: by the mean or the minimum of their values, or by the
@@ -174,9 +180,10 @@ typedef struct {
 
 /// Choose an action, [act_dim], for an observation, [obs_dim], and a task, z [d].
 ///
-/// how and report may be NULL. z need not be normalized. Whatever happens, act is afterwards finite and
-/// within the limits: on failure it is the safe action, and the report says NaN for what is unknown.
-/// The action is then remembered for the limit of rates. If act, policy or work is NULL, nothing is
+/// how and report may be NULL; the workspace must be made for how->samples or more. z need not be
+/// normalized. Whatever happens, act is afterwards finite and within the limits: on failure it is the
+/// safe action, and the report says NaN for what is unknown. The action is then remembered for the
+/// limit of rates. If act, policy or work is NULL, or the workspace is of another model, act is not
 /// written. An observation that is far from the training data is no failure: look at distance.
 ///
 /// Errors: BFM_POLICY_BAD_INPUT for an observation or z that is not finite, an observation beyond
@@ -202,7 +209,7 @@ BFM_POLICY_API bfm_policy_status bfm_policy_B(const bfm_policy *policy, bfm_poli
 /// The z that reaches or repeats observations: one is a goal, several are a demonstration, and a window
 /// of a recorded motion is what to track next.
 ///
-/// Errors: BFM_POLICY_BAD_INPUT; z is then zero.
+/// Errors: BFM_POLICY_BAD_INPUT, BFM_POLICY_BAD_ARGUMENT; z is then zero, which bfm_policy_act refuses.
 BFM_POLICY_API bfm_policy_status bfm_policy_prompt_states(const bfm_policy *policy,
                                                           bfm_policy_work *work, long long rows,
                                                           const float *obs, float *z,
@@ -231,7 +238,7 @@ typedef enum { BFM_POLICY_REWARDS, BFM_POLICY_STATES } bfm_policy_prompt_kind;
 BFM_POLICY_API size_t bfm_policy_prompt_bytes(const bfm_policy *policy,
                                               bfm_policy_prompt_kind kind);
 
-/// Begin a prompt in memory of yours. The memory may be reused when it is over.
+/// Begin a prompt in memory of yours, which you may reuse after the last pass.
 BFM_POLICY_API bfm_policy_status bfm_policy_prompt_init(bfm_policy_prompt **prompt,
                                                         const bfm_policy *policy,
                                                         bfm_policy_prompt_kind kind, void *memory,

@@ -12,39 +12,33 @@ static int widest(int a, int b, int c) {
   return wide > c ? wide : c;
 }
 
-static void *place(char *base, size_t *at, size_t bytes) {
-  void *here = base ? base + *at : NULL;
-  *at += policy_rounded(bytes);
-  return here;
-}
-
-static float *place_floats(char *base, size_t *at, size_t count) {
-  return (float *)place(base, at, count * sizeof(float));
+static float *take_floats(PolicyRoom *room, size_t count) {
+  return (float *)policy_take(room, count * sizeof(float));
 }
 
 // places a workspace at base, or with NULL only counts its bytes
 static size_t lay_out_work(const bfm_policy *p, int samples, char *base, bfm_policy_work *out) {
-  size_t at = 0, act = (size_t)p->info.act_dim, obs = (size_t)p->info.obs_dim,
-         d = (size_t)p->info.d;
+  PolicyRoom room = {base, 0};
+  size_t act = (size_t)p->info.act_dim, obs = (size_t)p->info.obs_dim, d = (size_t)p->info.d;
   int rows = samples > 1 ? samples : 1;
   size_t n = (size_t)rows, f = policy_scratch(&p->f, rows), b = policy_scratch(&p->b, rows);
   size_t pi = policy_scratch(&p->pi, 1), scratch = f > b ? f : b;
-  place(base, &at, sizeof *out);
-  out->rows = rows, out->samples = samples, out->policy = p;
-  out->low = place_floats(base, &at, act);
-  out->high = place_floats(base, &at, act);
-  out->rate = place_floats(base, &at, act);
-  out->safe = place_floats(base, &at, act);
-  out->last = place_floats(base, &at, act);
-  out->mu = place_floats(base, &at, act);
-  out->unit_z = place_floats(base, &at, d);
-  out->in0 = place_floats(base, &at, n * (obs + act));
-  out->in1 = place_floats(base, &at, n * (obs + d));
-  out->out = place_floats(base, &at, (size_t)widest(rows * p->info.d, p->info.act_dim, 0));
-  out->candidates = place_floats(base, &at, n * act);
-  out->q = place_floats(base, &at, n * (size_t)p->info.members);
-  out->scratch = place_floats(base, &at, scratch > pi ? scratch : pi);
-  return at;
+  policy_take(&room, sizeof *out);
+  out->rows = rows, out->samples = samples, out->policy = p, out->id = p->id;
+  out->low = take_floats(&room, act);
+  out->high = take_floats(&room, act);
+  out->rate = take_floats(&room, act);
+  out->safe = take_floats(&room, act);
+  out->last = take_floats(&room, act);
+  out->mu = take_floats(&room, act);
+  out->unit_z = take_floats(&room, d);
+  out->in0 = take_floats(&room, n * (obs + act));
+  out->in1 = take_floats(&room, n * (obs + d));
+  out->out = take_floats(&room, (size_t)widest(rows * p->info.d, p->info.act_dim, 0));
+  out->candidates = take_floats(&room, n * act);
+  out->q = take_floats(&room, n * (size_t)p->info.members);
+  out->scratch = take_floats(&room, scratch > pi ? scratch : pi);
+  return room.used;
 }
 
 size_t bfm_policy_work_bytes(const bfm_policy *policy, int samples) {
@@ -80,19 +74,17 @@ bfm_policy_status bfm_policy_work_init(bfm_policy_work **work, const bfm_policy 
   return bfm_policy_set_limits(*work, NULL, error);
 }
 
+POLICY_INTERNAL int policy_owns(const bfm_policy *policy, const bfm_policy_work *work) {
+  return work->policy == policy && work->id == policy->id;
+}
+
 // ------------------------------- limits ----------------------------------------------------------
 
 static void copy_or(float *out, const float *in, int n, float missing) {
   for (int i = 0; i < n; i++) out[i] = in ? in[i] : missing;
 }
 
-bfm_policy_status bfm_policy_set_limits(bfm_policy_work *work, const bfm_policy_limits *limits,
-                                        bfm_policy_error *error) {
-  static const bfm_policy_limits none = {NULL, NULL, NULL, NULL};
-  policy_clear(error);
-  if (!work) return policy_fail(error, BFM_POLICY_BAD_ARGUMENT, "work is NULL");
-  int n = work->policy->info.act_dim;
-  const bfm_policy_limits *l = limits ? limits : &none;
+static bfm_policy_status check_limits(const bfm_policy_limits *l, int n, bfm_policy_error *error) {
   for (int i = 0; i < n; i++) {
     float low = l->low ? l->low[i] : -1, high = l->high ? l->high[i] : 1;
     float rate = l->rate ? l->rate[i] : 2, safe = l->safe ? l->safe[i] : 0;
@@ -101,18 +93,40 @@ bfm_policy_status bfm_policy_set_limits(bfm_policy_work *work, const bfm_policy_
     return policy_fail_at(error, BFM_POLICY_BAD_ARGUMENT, "the limits of action ", i,
                           " are not valid: -1 <= low <= high <= 1, rate > 0 and -1 <= safe <= 1");
   }
+  return BFM_POLICY_OK;
+}
+
+bfm_policy_status bfm_policy_set_limits(bfm_policy_work *work, const bfm_policy_limits *limits,
+                                        bfm_policy_error *error) {
+  static const bfm_policy_limits none = {NULL, NULL, NULL, NULL};
+  policy_clear(error);
+  if (!work || !policy_owns(work->policy, work)) {
+    return policy_fail(error, BFM_POLICY_BAD_ARGUMENT,
+                       "work is NULL or was made for another model");
+  }
+  int n = work->policy->info.act_dim;
+  const bfm_policy_limits *l = limits ? limits : &none;
+  uint64_t before = policy_float_begin();
+  bfm_policy_status status = check_limits(l, n, error);
+  policy_float_end(before);
+  if (status) return status;
   copy_or(work->low, l->low, n, -1);
   copy_or(work->high, l->high, n, 1);
   copy_or(work->rate, l->rate, n, 2);
   copy_or(work->safe, l->safe, n, 0);
-  work->limited = limits != NULL;
   return BFM_POLICY_OK;
 }
 
 void bfm_policy_set_last(bfm_policy_work *work, const float *last) {
+  if (!work || !policy_owns(work->policy, work)) return;
   int n = work->policy->info.act_dim;
-  work->has_last = last && !policy_odd(last, n, 1);
-  if (work->has_last) memcpy(work->last, last, (size_t)n * sizeof *last);
+  uint64_t before = policy_float_begin();
+  if (!last) work->has_last = 0;
+  else if (!policy_odd(last, n, 3e38f)) {
+    for (int i = 0; i < n; i++) work->last[i] = last[i] > 1 ? 1 : last[i] < -1 ? -1 : last[i];
+    work->has_last = 1;
+  }
+  policy_float_end(before);
 }
 
 // Limits act, remembers it, and returns how many of its numbers changed. Where the rate does not reach
@@ -280,7 +294,7 @@ static void report_distance(const bfm_policy *p, const float *obs, bfm_policy_re
 
 // an observation by its number and, if it is known, its name
 static bfm_policy_status bad_obs(const bfm_policy *p, int i, float value, bfm_policy_error *error) {
-  PolicyText text = policy_text(error);
+  PolicyText text = policy_text(error, BFM_POLICY_BAD_INPUT);
   say_text(&text, "observation ");
   say_count(&text, i);
   if (p->obs) {
@@ -291,7 +305,6 @@ static bfm_policy_status bad_obs(const bfm_policy *p, int i, float value, bfm_po
   say_text(&text, " is ");
   say_number(&text, value);
   say_text(&text, isfinite(value) ? ", beyond 1e15: check its unit" : "");
-  if (error) error->status = BFM_POLICY_BAD_INPUT;
   return BFM_POLICY_BAD_INPUT;
 }
 
@@ -383,7 +396,7 @@ bfm_policy_status bfm_policy_act(const bfm_policy *policy, bfm_policy_work *work
   if (!policy || !work || !act) {
     return policy_fail(error, BFM_POLICY_BAD_ARGUMENT, "policy, work or act is NULL");
   }
-  if (work->policy != policy) {
+  if (!policy_owns(policy, work)) {
     return policy_fail(error, BFM_POLICY_BAD_ARGUMENT, "the workspace was made for another model");
   }
   uint64_t before = policy_float_begin();
@@ -403,8 +416,9 @@ bfm_policy_status bfm_policy_F(const bfm_policy *policy, bfm_policy_work *work, 
                                bfm_policy_error *error) {
   bfm_policy_status status;
   policy_clear(error);
-  if (!policy || !work || work->policy != policy || !obs || !act || !z || !out) {
-    return policy_fail(error, BFM_POLICY_BAD_ARGUMENT, "an argument of bfm_policy_F is NULL");
+  if (!policy || !work || !policy_owns(policy, work) || !obs || !act || !z || !out) {
+    return policy_fail(error, BFM_POLICY_BAD_ARGUMENT,
+                       "an argument of bfm_policy_F is NULL, or the workspace is of another model");
   }
   uint64_t before = policy_float_begin();
   int d = policy->info.d;

@@ -7,18 +7,6 @@
 enum { LENGTH_BYTES = 8, WANTED = 128, NAME = 48 };
 static const size_t header_most = 100000000;
 
-// memory in the order of the calls; without a base, it is only counted
-typedef struct {
-  char *base;
-  size_t used;
-} Room;
-
-static void *take(Room *room, size_t bytes) {
-  void *at = room->base ? room->base + room->used : NULL;
-  room->used += policy_rounded(bytes);
-  return at;
-}
-
 // a tensor that the configuration implies
 typedef struct {
   char name[NAME];
@@ -38,7 +26,7 @@ typedef struct {
   char kind[16], layout[8], env[64];
   int obs_dim, act_dim;
 
-  char algo[16], ensemble[16], goal[256];
+  char algo[16], ensemble[16], goal[260];
   double d, blocks, hidden, feat, b_hidden, members, sigma;
   int b_norm, f_norm, pi_norm;
 
@@ -56,11 +44,10 @@ static bfm_policy_status bad(const File *f, const char *words) {
 
 // "tensor X" and what is wrong with it
 static bfm_policy_status bad_tensor(const File *f, const char *name, const char *words) {
-  PolicyText text = policy_text(f->error);
+  PolicyText text = policy_text(f->error, BFM_POLICY_BAD_FILE);
   say_text(&text, "tensor ");
   say_text(&text, name);
   say_text(&text, words);
-  if (f->error) f->error->status = BFM_POLICY_BAD_FILE;
   return BFM_POLICY_BAD_FILE;
 }
 
@@ -100,7 +87,9 @@ static int inside(PolicyJson *j, PolicyJson *out) {
 static int read_dim(PolicyJson *j, int *out) {
   PolicyJson text;
   double value;
-  if (!inside(j, &text) || !json_number(&text, &value) || !(value >= 1 && value < 1e6)) return 0;
+  if (!inside(j, &text) || !json_number(&text, &value) || !(value >= 1 && value < 1e6) ||
+      value != floor(value))
+    return 0;
   *out = (int)value;
   return 1;
 }
@@ -172,11 +161,10 @@ static bfm_policy_status check_config(const File *f) {
   }
   if (strcmp(f->kind, "model")) return bad(f, "this is not a model of bfm: export one");
   if (*f->layout && strcmp(f->layout, "1")) {
-    PolicyText text = policy_text(f->error);
+    PolicyText text = policy_text(f->error, BFM_POLICY_BAD_FILE);
     say_text(&text, "the file has layout ");
     say_text(&text, f->layout);
     say_text(&text, ", and this runtime reads layout 1: update it");
-    if (f->error) f->error->status = BFM_POLICY_BAD_FILE;
     return BFM_POLICY_BAD_FILE;
   }
   while (algos[algo] && strcmp(algos[algo], f->algo)) algo++;
@@ -184,13 +172,12 @@ static bfm_policy_status check_config(const File *f) {
   for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
     double value = sizes[i].value;
     if (value >= 1 && value <= sizes[i].most && value == floor(value)) continue;
-    PolicyText text = policy_text(f->error);
+    PolicyText text = policy_text(f->error, BFM_POLICY_BAD_FILE);
     say_text(&text, sizes[i].name);
     say_text(&text, " of the model must be 1 to ");
     say_number(&text, sizes[i].most);
     say_text(&text, ", not ");
     say_number(&text, value);
-    if (f->error) f->error->status = BFM_POLICY_BAD_FILE;
     return BFM_POLICY_BAD_FILE;
   }
   if (f->blocks > f->d || f->blocks > f->b_hidden)
@@ -210,11 +197,12 @@ static int read_index(const char **at) {
 static int read_goal(const File *f, int *columns) {
   const char *at = f->goal;
   int count = 0;
+  if (strlen(at) == sizeof f->goal - 1) return -1;  // cut off: bfm's have 255 at most
   while (*at) {
     int from = read_index(&at), to = from + 1;
     if (*at == ':') at++, to = read_index(&at);
-    if (from < 0 || to <= from || to > f->obs_dim) return -1;
-    for (int i = from; i < to && count < f->obs_dim; i++, count++) {
+    if (from < 0 || to <= from || to > f->obs_dim || count + to - from > f->obs_dim) return -1;
+    for (int i = from; i < to; i++, count++) {
       if (columns) columns[count] = i;
     }
     if (*at && (*at != ',' || !at[1])) return -1;
@@ -420,6 +408,7 @@ static bfm_policy_status read_header(File *f) {
     }
     if (status) return status;
   }
+  if (!more && json_peek(&j) >= 0) more = -1;  // text after the object
   return more < 0 ? bad(f, "the header of the file is not valid JSON") : BFM_POLICY_OK;
 }
 
@@ -451,10 +440,25 @@ static bfm_policy_status check_want(const File *f, const Want *w) {
   return are_finite(w, count_of(w)) ? BFM_POLICY_OK : bad_tensor(f, w->name, " is not finite");
 }
 
+// values: also whether they are finite, which reads the whole file
+static bfm_policy_status check_tensors(const File *f, int values) {
+  for (int i = 0; i < f->wanted; i++) {
+    bfm_policy_status status = BFM_POLICY_OK;
+    if (values || !f->want[i].found) status = check_want(f, &f->want[i]);
+    if (status) return status;
+  }
+  for (long long row = 0; values && row < f->prompt_rows; row++) {
+    if (policy_odd(f->prompt_obs + row * f->obs_dim, f->obs_dim, 3e38f)) {
+      return bad_tensor(f, "prompt.obs", " is not finite");
+    }
+  }
+  return BFM_POLICY_OK;
+}
+
 // a vector as float32 in the room
-static const float *copy_vector(Room *room, const Want *w) {
+static const float *copy_vector(PolicyRoom *room, const Want *w) {
   size_t count = count_of(w);
-  float *out = (float *)take(room, count * sizeof *out);
+  float *out = (float *)policy_take(room, count * sizeof *out);
   if (!out) return NULL;
   for (size_t i = 0; i < count; i++) {
     uint32_t bits;
@@ -470,7 +474,7 @@ static const float *copy_vector(Room *room, const Want *w) {
   return out;
 }
 
-static void fill_linear(Room *room, PolicyLinear *l, const Want **at, int members) {
+static void fill_linear(PolicyRoom *room, PolicyLinear *l, const Want **at, int members) {
   const Want *weight = (*at)++, *bias = (*at)++, *scale = (*at)++;
   l->out = weight->shape[weight->dims - 2], l->in = weight->shape[weight->dims - 1];
   l->members = members;
@@ -481,7 +485,7 @@ static void fill_linear(Room *room, PolicyLinear *l, const Want **at, int member
   l->bias_stride = l->scale_stride = (size_t)l->out;
 }
 
-static void fill_norm(Room *room, PolicyNorm *norm, const Want **at) {
+static void fill_norm(PolicyRoom *room, PolicyNorm *norm, const Want **at) {
   const Want *gain = (*at)++, *shift = (*at)++;
   norm->gain = copy_vector(room, gain);
   norm->shift = copy_vector(room, shift);
@@ -489,7 +493,7 @@ static void fill_norm(Room *room, PolicyNorm *norm, const Want **at) {
 }
 
 // in the order of want_net
-static void fill_net(Room *room, PolicyNet *net, const Want **at, int norm) {
+static void fill_net(PolicyRoom *room, PolicyNet *net, const Want **at, int norm) {
   for (int b = 0; b < 2; b++) {
     fill_linear(room, &net->branch_in[b], at, net->body);
     fill_norm(room, &net->branch_norm[b], at);
@@ -535,7 +539,7 @@ static int read_list(PolicyJson *j, bfm_policy_signal *out, int count) {
   return more == 0 && n == count;
 }
 
-static bfm_policy_status read_signals(File *f, bfm_policy *p, Room *room) {
+static bfm_policy_status read_signals(File *f, bfm_policy *p, PolicyRoom *room) {
   PolicyJson j = f->signals;
   char key[24];
   int first = 1, more, ok = 1;
@@ -546,10 +550,10 @@ static bfm_policy_status read_signals(File *f, bfm_policy *p, Room *room) {
       ok = json_number(&j, &p->info.control_dt) && p->info.control_dt > 0 &&
            p->info.control_dt < 1e9;
     } else if (!strcmp(key, "observations") && !p->obs) {
-      p->obs = (bfm_policy_signal *)take(room, (size_t)f->obs_dim * sizeof *p->obs);
+      p->obs = (bfm_policy_signal *)policy_take(room, (size_t)f->obs_dim * sizeof *p->obs);
       ok = read_list(&j, p->obs, f->obs_dim);
     } else if (!strcmp(key, "actions") && !p->act) {
-      p->act = (bfm_policy_signal *)take(room, (size_t)f->act_dim * sizeof *p->act);
+      p->act = (bfm_policy_signal *)policy_take(room, (size_t)f->act_dim * sizeof *p->act);
       ok = read_list(&j, p->act, f->act_dim);
     } else {
       ok = json_skip(&j);
@@ -571,10 +575,10 @@ static void measure(const File *f, int i, double *mean, double *std) {
   *std = sqrt(square / n);
 }
 
-static void fill_statistics(const File *f, bfm_policy *p, Room *room) {
+static void fill_statistics(const File *f, bfm_policy *p, PolicyRoom *room) {
   int known = p->obs && p->obs[0].std >= 0;
-  float *mean = (float *)take(room, (size_t)f->obs_dim * sizeof *mean);
-  float *inverse = (float *)take(room, (size_t)f->obs_dim * sizeof *inverse);
+  float *mean = (float *)policy_take(room, (size_t)f->obs_dim * sizeof *mean);
+  float *inverse = (float *)policy_take(room, (size_t)f->obs_dim * sizeof *inverse);
   if (!mean || !inverse || (!known && !f->prompt_obs)) return;
   for (int i = 0; i < f->obs_dim; i++) {
     double m, s;
@@ -601,12 +605,28 @@ static void fill_info(const File *f, bfm_policy *p) {
   info->kernels = p->kernels->name;
 }
 
+static bfm_policy_status fill_goal(const File *f, bfm_policy *p, PolicyRoom *room) {
+  int columns = read_goal(f, NULL), *goal = NULL;
+  if (columns < 0) return bad(f, "the goal space of the model is not valid");
+  if (columns) goal = (int *)policy_take(room, (size_t)columns * sizeof *goal);
+  if (goal) read_goal(f, goal);
+  p->goal = goal;
+  p->goal_dim = columns ? columns : f->obs_dim;
+  return BFM_POLICY_OK;
+}
+
+// FNV-1a
+static uint64_t hash(const char *at, const char *end) {
+  uint64_t sum = 0xcbf29ce484222325u;
+  for (; at < end; at++) sum = (sum ^ (unsigned char)*at) * 0x100000001b3u;
+  return sum;
+}
+
 // Reads the file; with a base in the room, into a policy there.
-static bfm_policy_status load(File *f, const void *file, size_t size, Room *room,
-                              bfm_policy **out) {
-  bfm_policy local, *p = (bfm_policy *)take(room, sizeof *p);
+static bfm_policy_status read_model(File *f, const void *file, size_t size, PolicyRoom *room,
+                                    bfm_policy **out) {
+  bfm_policy local, *p = (bfm_policy *)policy_take(room, sizeof *p);
   bfm_policy_status status = open_file(f, file, size);
-  int columns, whole = room->base != NULL;
   if (!p) p = &local;
   memset(p, 0, sizeof *p);
   if (!status) status = read_header(f);
@@ -615,29 +635,14 @@ static bfm_policy_status load(File *f, const void *file, size_t size, Room *room
   if (!status) status = check_config(f);
   if (status) return status;
 
-  columns = read_goal(f, NULL);
-  if (columns < 0) return bad(f, "the goal space of the model is not valid");
-  p->goal_dim = columns ? columns : f->obs_dim;
   p->laplacian = !strncmp(f->algo, "lap", 3);
   p->b_norm = f->b_norm;
-  if (columns) {
-    int *goal = (int *)take(room, (size_t)columns * sizeof *goal);
-    if (goal) read_goal(f, goal);
-    p->goal = goal;
-  }
+  status = fill_goal(f, p, room);
+  if (status) return status;
   define_networks(f, p);
   want_networks(f, p);
   status = read_header(f);
-  for (int i = 0; !status && i < f->wanted; i++) {
-    if (whole || !f->want[i].found) status = check_want(f, &f->want[i]);
-  }
-  if (!status && whole && f->prompt_obs) {
-    for (long long row = 0; row < f->prompt_rows && !status; row++) {
-      if (policy_odd(f->prompt_obs + row * f->obs_dim, f->obs_dim, 3e38f)) {
-        status = bad_tensor(f, "prompt.obs", " is not finite");
-      }
-    }
-  }
+  if (!status) status = check_tensors(f, room->base != NULL);
   if (status) return status;
 
   const Want *at = f->want;
@@ -647,37 +652,40 @@ static bfm_policy_status load(File *f, const void *file, size_t size, Room *room
   status = read_signals(f, p, room);
   if (status) return status;
   fill_info(f, p);
-  if (whole) fill_statistics(f, p, room);
-  else
-    take(room, (size_t)f->obs_dim * sizeof(float)), take(room, (size_t)f->obs_dim * sizeof(float));
-  p->info.prompt_rows = f->prompt_obs ? f->prompt_rows : 0;
+  fill_statistics(f, p, room);
   p->prompt_obs = f->prompt_obs;
+  p->id = hash(f->header.at, f->header.end);
   *out = p;
   return BFM_POLICY_OK;
 }
 
-bfm_policy_status bfm_policy_bytes(const void *file, size_t size, size_t *bytes,
-                                   bfm_policy_error *error) {
+static bfm_policy_status load(const void *file, size_t size, PolicyRoom *room, bfm_policy **out,
+                              bfm_policy_error *error) {
   File f;
-  Room room = {NULL, 0};
-  bfm_policy *none = NULL;
+  uint64_t before = policy_float_begin();
   memset(&f, 0, sizeof f);
   f.error = error;
+  bfm_policy_status status = read_model(&f, file, size, room, out);
+  policy_float_end(before);
+  return status;
+}
+
+bfm_policy_status bfm_policy_bytes(const void *file, size_t size, size_t *bytes,
+                                   bfm_policy_error *error) {
+  PolicyRoom room = {NULL, 0};
+  bfm_policy *none = NULL;
   policy_clear(error);
   if (!bytes) return policy_fail(error, BFM_POLICY_BAD_ARGUMENT, "bytes is NULL");
   *bytes = 0;
-  bfm_policy_status status = load(&f, file, size, &room, &none);
+  bfm_policy_status status = load(file, size, &room, &none, error);
   if (!status) *bytes = room.used;
   return status;
 }
 
 bfm_policy_status bfm_policy_load(bfm_policy **policy, const void *file, size_t size, void *memory,
                                   size_t bytes, bfm_policy_error *error) {
-  File f;
-  Room room = {(char *)memory, 0};
+  PolicyRoom room = {(char *)memory, 0};
   size_t needed = 0;
-  memset(&f, 0, sizeof f);
-  f.error = error;
   policy_clear(error);
   if (!policy) return policy_fail(error, BFM_POLICY_BAD_ARGUMENT, "policy is NULL");
   *policy = NULL;
@@ -691,20 +699,25 @@ bfm_policy_status bfm_policy_load(bfm_policy **policy, const void *file, size_t 
     return policy_fail_at(error, BFM_POLICY_BAD_MEMORY, "the model needs ", (double)needed,
                           " bytes of memory: ask bfm_policy_bytes");
   }
-  return load(&f, file, size, &room, policy);
+  return load(file, size, &room, policy, error);
 }
 
 // ------------------------------- looking inside --------------------------------------------------
 
-const bfm_policy_info *bfm_policy_get_info(const bfm_policy *policy) { return &policy->info; }
-const float *bfm_policy_prompt_obs(const bfm_policy *policy) { return policy->prompt_obs; }
+const bfm_policy_info *bfm_policy_get_info(const bfm_policy *policy) {
+  return policy ? &policy->info : NULL;
+}
+
+const float *bfm_policy_prompt_obs(const bfm_policy *policy) {
+  return policy ? policy->prompt_obs : NULL;
+}
 
 const bfm_policy_signal *bfm_policy_observation(const bfm_policy *policy, int i) {
-  return policy->obs && i >= 0 && i < policy->info.obs_dim ? policy->obs + i : NULL;
+  return policy && policy->obs && i >= 0 && i < policy->info.obs_dim ? policy->obs + i : NULL;
 }
 
 const bfm_policy_signal *bfm_policy_action(const bfm_policy *policy, int i) {
-  return policy->act && i >= 0 && i < policy->info.act_dim ? policy->act + i : NULL;
+  return policy && policy->act && i >= 0 && i < policy->info.act_dim ? policy->act + i : NULL;
 }
 
 bfm_policy_status bfm_policy_set_kernels(bfm_policy *policy, const char *name,

@@ -16,10 +16,9 @@
 #include "policy/policy.h"
 
 static bfm_policy_status fail_path(bfm_policy_error *error, const char *words, const char *path) {
-  PolicyText text = policy_text(error);
+  PolicyText text = policy_text(error, BFM_POLICY_IO);
   say_text(&text, words);
   say_text(&text, path);
-  if (error) error->status = BFM_POLICY_IO;
   return BFM_POLICY_IO;
 }
 
@@ -46,7 +45,7 @@ bfm_policy_status bfm_policy_open(bfm_policy **policy, const char *path, bfm_pol
   if (!policy || !path)
     return policy_fail(error, BFM_POLICY_BAD_ARGUMENT, "policy or path is NULL");
   *policy = NULL;
-  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // a pipe would wait for its writer
   if (fd < 0) return fail_path(error, "cannot open ", path);
   if (fstat(fd, &info) || !S_ISREG(info.st_mode) || info.st_size < 1) {
     close(fd);
@@ -62,7 +61,7 @@ bfm_policy_status bfm_policy_open(bfm_policy **policy, const char *path, bfm_pol
 }
 
 void bfm_policy_close(bfm_policy *policy) {
-  if (!policy) return;
+  if (!policy || !policy->map) return;  // the memory of bfm_policy_load is its caller's
   void *map = (void *)(uintptr_t)policy->map;
   size_t size = policy->map_size;
   free(policy);

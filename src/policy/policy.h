@@ -32,6 +32,18 @@ enum {
 // sizes in bytes, so that what follows is aligned
 static inline size_t policy_rounded(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
+// the caller's memory, in the order of the calls; without a base, it is only counted
+typedef struct {
+  char *base;
+  size_t used;
+} PolicyRoom;
+
+static inline void *policy_take(PolicyRoom *room, size_t bytes) {
+  void *at = room->base ? room->base + room->used : NULL;
+  room->used += policy_rounded(bytes);
+  return at;
+}
+
 // ------------------------------- networks --------------------------------------------------------
 
 typedef enum { WEIGHTS_F32, WEIGHTS_BF16, WEIGHTS_I8 } PolicyWeights;
@@ -134,7 +146,8 @@ typedef struct {
 } PolicyText;
 
 POLICY_INTERNAL void policy_clear(bfm_policy_error *error);  // may be NULL
-POLICY_INTERNAL PolicyText policy_text(bfm_policy_error *error);
+// begins a message; sets the status of error, which may be NULL
+POLICY_INTERNAL PolicyText policy_text(bfm_policy_error *error, bfm_policy_status status);
 POLICY_INTERNAL void say_text(PolicyText *text, const char *words);
 POLICY_INTERNAL void say_count(PolicyText *text, long long number);
 POLICY_INTERNAL void say_number(PolicyText *text, double number);  // six digits
@@ -171,6 +184,7 @@ POLICY_INTERNAL int json_element(PolicyJson *json, int *first);
 
 struct bfm_policy {
   bfm_policy_info info;
+  uint64_t id;  // a hash of the file's header, so of all sizes
   const PolicyKernels *kernels;
   PolicyNet f, b, pi;
   int b_norm, laplacian;
@@ -185,14 +199,18 @@ struct bfm_policy {
 
 struct bfm_policy_work {
   const bfm_policy *policy;
+  uint64_t id;  // of the policy: another one may be loaded to the same place
   int samples;  // at most
   int rows;     // that fit in the buffers
-  int limited, has_last;
+  int has_last;
   float *low, *high, *rate, *safe, *last;  // limits, and the action before
   float *unit_z, *in0, *in1, *out, *mu, *candidates, *q, *scratch;
 };
 
 #define POLICY_RIDGE 1e-6  // GRAM_RIDGE of the main library
+
+// whether a workspace was made for this very model
+POLICY_INTERNAL int policy_owns(const bfm_policy *policy, const bfm_policy_work *work);
 
 // refuse observations and z that the networks cannot use
 POLICY_INTERNAL bfm_policy_status policy_check_obs(const bfm_policy *policy, const float *obs,

@@ -5,6 +5,7 @@
 
 struct bfm_policy_prompt {
   const bfm_policy *policy;
+  uint64_t id;  // of the policy: another one may be loaded to the same place
   int pass, over, least_squares;
   long long rows, first_rows;  // of this pass and of the first
   double largest;              // of the weights
@@ -16,18 +17,15 @@ struct bfm_policy_prompt {
 
 static size_t lay_out_prompt(const bfm_policy *p, int least_squares, char *base,
                              bfm_policy_prompt *out) {
-  size_t d = (size_t)p->info.d, at = policy_rounded(sizeof *out);
-  out->sum = (double *)(void *)(base ? base + at : NULL), at += policy_rounded(d * sizeof(double));
-  out->right = (double *)(void *)(base ? base + at : NULL),
-  at += policy_rounded(d * sizeof(double));
-  out->z = (float *)(void *)(base ? base + at : NULL), at += policy_rounded(d * sizeof(float));
-  out->z_b = (float *)(void *)(base ? base + at : NULL), at += policy_rounded(d * sizeof(float));
-  out->gram = NULL;
-  if (least_squares) {
-    out->gram = (double *)(void *)(base ? base + at : NULL),
-    at += policy_rounded(d * d * sizeof(double));
-  }
-  return at;
+  PolicyRoom room = {base, 0};
+  size_t d = (size_t)p->info.d;
+  policy_take(&room, sizeof *out);
+  out->sum = (double *)policy_take(&room, d * sizeof(double));
+  out->right = (double *)policy_take(&room, d * sizeof(double));
+  out->z = (float *)policy_take(&room, d * sizeof(float));
+  out->z_b = (float *)policy_take(&room, d * sizeof(float));
+  if (least_squares) out->gram = (double *)policy_take(&room, d * d * sizeof(double));
+  return room.used;
 }
 
 // lap's features are only nearly orthonormal, so rewards are solved for by least squares
@@ -60,7 +58,7 @@ bfm_policy_status bfm_policy_prompt_init(bfm_policy_prompt **prompt, const bfm_p
   bfm_policy_prompt *p = (bfm_policy_prompt *)memory;
   memset(memory, 0, needed);
   lay_out_prompt(policy, needs_squares(policy, kind), (char *)memory, p);
-  p->policy = policy;
+  p->policy = policy, p->id = policy->id;
   p->least_squares = needs_squares(policy, kind);
   *prompt = p;
   return BFM_POLICY_OK;
@@ -94,7 +92,7 @@ static void run_b(const bfm_policy *p, bfm_policy_work *w, const float *obs, int
 static bfm_policy_status check_rows(const bfm_policy *p, const bfm_policy_work *w, long long rows,
                                     const float *obs, bfm_policy_error *error) {
   bfm_policy_status status = BFM_POLICY_OK;
-  if (!p || !w || w->policy != p || !obs) {
+  if (!p || !w || !policy_owns(p, w) || !obs) {
     return policy_fail(error, BFM_POLICY_BAD_ARGUMENT,
                        "policy or obs is NULL, or the workspace is of another model");
   }
@@ -108,10 +106,9 @@ static bfm_policy_status check_rows(const bfm_policy *p, const bfm_policy_work *
   return status;
 }
 
-bfm_policy_status bfm_policy_B(const bfm_policy *policy, bfm_policy_work *work, long long rows,
-                               const float *obs, const float *z, float *out,
-                               bfm_policy_error *error) {
-  policy_clear(error);
+static bfm_policy_status features(const bfm_policy *policy, bfm_policy_work *work, long long rows,
+                                  const float *obs, const float *z, float *out,
+                                  bfm_policy_error *error) {
   bfm_policy_status status = check_rows(policy, work, rows, obs, error);
   if (status) return status;
   int d = policy->info.d, K = policy->info.blocks;
@@ -122,7 +119,6 @@ bfm_policy_status bfm_policy_B(const bfm_policy *policy, bfm_policy_work *work, 
   if (K > 1 && policy_odd(z, d, 1e18f)) {
     return policy_fail(error, BFM_POLICY_BAD_INPUT, "z is not finite");
   }
-  uint64_t before = policy_float_begin();
   if (K > 1) policy_residual_norm(work->unit_z, z, d, K);
   for (long long at = 0; at < rows; at += work->rows) {
     int n = rows - at < work->rows ? (int)(rows - at) : work->rows;
@@ -132,6 +128,15 @@ bfm_policy_status bfm_policy_B(const bfm_policy *policy, bfm_policy_work *work, 
       status = policy_fail(error, BFM_POLICY_BAD_OUTPUT, "B is not finite");
     }
   }
+  return status;
+}
+
+bfm_policy_status bfm_policy_B(const bfm_policy *policy, bfm_policy_work *work, long long rows,
+                               const float *obs, const float *z, float *out,
+                               bfm_policy_error *error) {
+  policy_clear(error);
+  uint64_t before = policy_float_begin();
+  bfm_policy_status status = features(policy, work, rows, obs, z, out, error);
   policy_float_end(before);
   return status;
 }
@@ -148,13 +153,16 @@ static void add_row(bfm_policy_prompt *p, const float *b, double weight) {
   }
 }
 
-bfm_policy_status bfm_policy_prompt_add(bfm_policy_prompt *prompt, bfm_policy_work *work,
-                                        long long rows, const float *obs, const float *weight,
-                                        bfm_policy_error *error) {
-  policy_clear(error);
-  if (!prompt || prompt->over) {
+// whether a prompt can go on: of a model that is still loaded
+static int is_open(const bfm_policy_prompt *prompt) {
+  return prompt && !prompt->over && prompt->id == prompt->policy->id;
+}
+
+static bfm_policy_status add(bfm_policy_prompt *prompt, bfm_policy_work *work, long long rows,
+                             const float *obs, const float *weight, bfm_policy_error *error) {
+  if (!is_open(prompt)) {
     return policy_fail(error, BFM_POLICY_BAD_ARGUMENT,
-                       "the prompt is NULL or over: begin another one");
+                       "the prompt is NULL, over or of another model: begin another one");
   }
   const bfm_policy *p = prompt->policy;
   bfm_policy_status status = check_rows(p, work, rows, obs, error);
@@ -164,7 +172,6 @@ bfm_policy_status bfm_policy_prompt_add(bfm_policy_prompt *prompt, bfm_policy_wo
                             weight[i], ", not within 1e15");
   }
   if (status) return status;
-  uint64_t before = policy_float_begin();
   for (long long at = 0; at < rows; at += work->rows) {
     int n = rows - at < work->rows ? (int)(rows - at) : work->rows;
     run_b(p, work, obs + at * p->info.obs_dim, n, prompt->z_b, prompt->pass + 1);
@@ -175,8 +182,17 @@ bfm_policy_status bfm_policy_prompt_add(bfm_policy_prompt *prompt, bfm_policy_wo
     }
   }
   prompt->rows += rows;
-  policy_float_end(before);
   return BFM_POLICY_OK;
+}
+
+bfm_policy_status bfm_policy_prompt_add(bfm_policy_prompt *prompt, bfm_policy_work *work,
+                                        long long rows, const float *obs, const float *weight,
+                                        bfm_policy_error *error) {
+  policy_clear(error);
+  uint64_t before = policy_float_begin();
+  bfm_policy_status status = add(prompt, work, rows, obs, weight, error);
+  policy_float_end(before);
+  return status;
 }
 
 // ------------------------------- least squares ---------------------------------------------------
@@ -240,13 +256,12 @@ static int finish(bfm_policy_prompt *p, float *z, bfm_policy_error *error) {
   return BFM_POLICY_DONE;
 }
 
-int bfm_policy_prompt_pass(bfm_policy_prompt *prompt, float *z, bfm_policy_error *error) {
-  policy_clear(error);
-  if (!prompt || !z || prompt->over) {
-    policy_fail(error, BFM_POLICY_BAD_ARGUMENT, "prompt or z is NULL, or the prompt is over");
+static int end_pass(bfm_policy_prompt *p, float *z, bfm_policy_error *error) {
+  if (!is_open(p) || !z) {
+    policy_fail(error, BFM_POLICY_BAD_ARGUMENT,
+                "prompt or z is NULL, or the prompt is over or of another model");
     return BFM_POLICY_FAILED;
   }
-  bfm_policy_prompt *p = prompt;
   int d = p->policy->info.d, K = p->policy->info.blocks;
   int from = policy_block(p->pass, d, K), to = policy_block(p->pass + 1, d, K);
   memset(z, 0, (size_t)d * sizeof *z);
@@ -270,21 +285,26 @@ int bfm_policy_prompt_pass(bfm_policy_prompt *prompt, float *z, bfm_policy_error
   return BFM_POLICY_MORE;
 }
 
+int bfm_policy_prompt_pass(bfm_policy_prompt *prompt, float *z, bfm_policy_error *error) {
+  policy_clear(error);
+  uint64_t before = policy_float_begin();
+  int again = end_pass(prompt, z, error);
+  policy_float_end(before);
+  return again;
+}
+
 // ------------------------------- goals, demonstrations, tracking ---------------------------------
 
 // The memory of such a prompt is the workspace's: z of earlier blocks is kept in z, the sums are added
 // up in double on the stack, a block of at most 64 numbers at a time.
-bfm_policy_status bfm_policy_prompt_states(const bfm_policy *policy, bfm_policy_work *work,
-                                           long long rows, const float *obs, float *z,
-                                           bfm_policy_error *error) {
-  policy_clear(error);
+static bfm_policy_status encode(const bfm_policy *policy, bfm_policy_work *work, long long rows,
+                                const float *obs, float *z, bfm_policy_error *error) {
   if (!z) return policy_fail(error, BFM_POLICY_BAD_ARGUMENT, "z is NULL");
+  if (policy) memset(z, 0, (size_t)policy->info.d * sizeof *z);
   bfm_policy_status status = check_rows(policy, work, rows, obs, error);
   if (status) return status;
   int d = policy->info.d, K = policy->info.blocks;
   enum { PIECE = 64 };
-  uint64_t before = policy_float_begin();
-  memset(z, 0, (size_t)d * sizeof *z);
   for (int k = 0; k < K; k++) {
     int from = policy_block(k, d, K), to = policy_block(k + 1, d, K);
     if (K > 1) policy_residual_norm(work->unit_z, z, d, K);
@@ -304,6 +324,15 @@ bfm_policy_status bfm_policy_prompt_states(const bfm_policy *policy, bfm_policy_
   }
   status = policy_check_z(z, d, error);
   if (status) memset(z, 0, (size_t)d * sizeof *z);
+  return status;
+}
+
+bfm_policy_status bfm_policy_prompt_states(const bfm_policy *policy, bfm_policy_work *work,
+                                           long long rows, const float *obs, float *z,
+                                           bfm_policy_error *error) {
+  policy_clear(error);
+  uint64_t before = policy_float_begin();
+  bfm_policy_status status = encode(policy, work, rows, obs, z, error);
   policy_float_end(before);
   return status;
 }

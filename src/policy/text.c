@@ -2,12 +2,12 @@
 
 #include "policy/policy.h"
 
-POLICY_INTERNAL PolicyText policy_text(bfm_policy_error *error) {
+POLICY_INTERNAL PolicyText policy_text(bfm_policy_error *error, bfm_policy_status status) {
   PolicyText text;
   text.text = error ? error->text : NULL;
   text.size = error ? sizeof error->text : 0;
   text.used = 0;
-  if (error) error->text[0] = 0;
+  if (error) error->status = status, error->text[0] = 0;
   return text;
 }
 
@@ -61,21 +61,19 @@ POLICY_INTERNAL void say_number(PolicyText *text, double x) {
 
 POLICY_INTERNAL bfm_policy_status policy_fail(bfm_policy_error *error, bfm_policy_status status,
                                               const char *words) {
-  PolicyText text = policy_text(error);
+  PolicyText text = policy_text(error, status);
   say_text(&text, words);
-  if (error) error->status = status;
   return status;
 }
 
 POLICY_INTERNAL bfm_policy_status policy_fail_at(bfm_policy_error *error, bfm_policy_status status,
                                                  const char *words, double number,
                                                  const char *more) {
-  PolicyText text = policy_text(error);
+  PolicyText text = policy_text(error, status);
   say_text(&text, words);
   if (number == floor(number) && fabs(number) < 1e15) say_count(&text, (long long)number);
   else say_number(&text, number);
   say_text(&text, more);
-  if (error) error->status = status;
   return status;
 }
 

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -142,9 +143,7 @@ static void test_no_allocation(void **state) {
   assert_int_equal(status, 0);
   free(memory);
 }
-#endif
 
-#ifndef SANITIZED
 // In strict mode, the kernel kills a process at any system call but read, write and exit.
 static void test_no_system_call(void **state) {
   (void)state;
@@ -180,7 +179,6 @@ static void test_no_system_call(void **state) {
   close(pipes[0]);
   free(memory);
 }
-
 #endif
 
 typedef struct {
@@ -265,6 +263,64 @@ static void test_floating_point(void **state) {
   free(memory);
 }
 
+// z of two observations by their rewards
+static void prompt_by_rewards(bfm_policy_work *work, float *out) {
+  static const float rewards[2] = {0.3f, 0.7f};
+  bfm_policy_prompt *prompt;
+  float both[2 * OBS];
+  size_t bytes = bfm_policy_prompt_bytes(policy, BFM_POLICY_REWARDS);
+  void *memory = memory_of(bytes);
+  for (int i = 0; i < 2 * OBS; i++) both[i] = i < OBS ? obs[i] : -obs[i - OBS];
+  bfm_policy_prompt_init(&prompt, policy, BFM_POLICY_REWARDS, memory, bytes, &error);
+  do bfm_policy_prompt_add(prompt, work, 2, both, rewards, &error);
+  while (bfm_policy_prompt_pass(prompt, out, &error) == BFM_POLICY_MORE);
+  free(memory);
+}
+
+// Numbers that are not finite are refused, not trapped, wherever they come in; prompts have the same
+// bits in every rounding mode.
+static void test_traps(void **state) {
+  (void)state;
+  void *memory = NULL, *prompt_memory = memory_of(1 << 16), *other = memory_of(1 << 20);
+  bfm_policy_work *work = work_of(&memory, 2);
+  bfm_policy_prompt *prompt;
+  bfm_policy *loaded;
+  float bad[OBS], out[D], plain[D], up[D];
+  for (int i = 0; i < OBS; i++) bad[i] = NAN;
+  bfm_policy_prompt_init(&prompt, policy, BFM_POLICY_REWARDS, prompt_memory, 1 << 16, &error);
+  char *damaged = memory_of(file_size);
+  memcpy(damaged, file, file_size);
+  memset(damaged + file_size - 4, 0xff, 4);
+#if defined(__x86_64__)
+  feenableexcept(FE_INVALID | FE_DIVBYZERO | FE_OVERFLOW);
+#endif
+  const int statuses[] = {
+      bfm_policy_B(policy, work, 1, bad, z, out, &error),
+      bfm_policy_B(policy, work, 1, obs, bad, out, &error),
+      bfm_policy_prompt_states(policy, work, 1, bad, out, &error),
+      bfm_policy_prompt_add(prompt, work, 1, bad, NULL, &error),
+      bfm_policy_prompt_add(prompt, work, 1, obs, bad, &error),
+      bfm_policy_set_limits(work, &(bfm_policy_limits){NULL, NULL, bad, NULL}, &error),
+      bfm_policy_load(&loaded, damaged, file_size, other, 1 << 20, &error),
+  };
+  bfm_policy_set_last(work, bad);
+#if defined(__x86_64__)
+  fedisableexcept(FE_ALL_EXCEPT);
+#endif
+  static const int expected[] = {BFM_POLICY_BAD_INPUT, BFM_POLICY_BAD_INPUT,
+                                 BFM_POLICY_BAD_INPUT, BFM_POLICY_BAD_INPUT,
+                                 BFM_POLICY_BAD_INPUT, BFM_POLICY_BAD_ARGUMENT,
+                                 BFM_POLICY_BAD_FILE};
+  assert_memory_equal(statuses, expected, sizeof expected);
+  for (int i = 0; i < D; i++) assert_true(out[i] == 0);  // of the failed prompt
+  prompt_by_rewards(work, plain);
+  fesetround(FE_UPWARD);
+  prompt_by_rewards(work, up);
+  fesetround(FE_TONEAREST);
+  assert_memory_equal(plain, up, sizeof up);
+  free(damaged), free(other), free(prompt_memory), free(memory);
+}
+
 // ------------------------------- failures --------------------------------------------------------
 
 static void refuse(bfm_policy_work *work, const float *o, const float *t, int status,
@@ -346,6 +402,16 @@ static void test_limits(void **state) {
     float want = free_act[i] > 0.05f ? 0.05f : free_act[i] < -0.05f ? -0.05f : free_act[i];
     assert_true(fabsf(act[i] - want) <= 0.02f);
   }
+  // an action beyond the range counts as its end, and one that is not finite changes nothing
+  float beyond[ACT] = {1.01f, -7}, ones[ACT] = {1, -1};
+  limits.low = limits.high = NULL;
+  bfm_policy_set_limits(work, &limits, &error);
+  bfm_policy_set_last(work, beyond);
+  beyond[3] = NAN;
+  bfm_policy_set_last(work, beyond);
+  assert_int_equal(bfm_policy_act(policy, work, obs, z, NULL, act, &report, &error), 0);
+  for (int i = 0; i < ACT; i++) assert_true(fabsf(act[i] - ones[i]) <= 0.01f + 1e-7f);
+  limits.low = low, limits.high = high;
   low[3] = 0.5f;
   assert_int_equal(bfm_policy_set_limits(work, &limits, &error), BFM_POLICY_BAD_ARGUMENT);
   assert_string_equal(error.text,
@@ -385,6 +451,73 @@ static void test_memory(void **state) {
   assert_int_equal(bfm_policy_open(&other, "build/missing.safetensors", &error), BFM_POLICY_IO);
   assert_string_equal(error.text, "cannot open build/missing.safetensors");
   assert_int_equal(bfm_policy_open(&other, "build", &error), BFM_POLICY_IO);
+  remove(MODEL);
+  assert_int_equal(mkfifo(MODEL, 0600), 0);  // a pipe that nobody writes to
+  assert_int_equal(bfm_policy_open(&other, MODEL, &error), BFM_POLICY_IO);
+  assert_string_equal(error.text, "there is no model in " MODEL);
+  remove(MODEL);
+}
+
+// A model that replaces another one in the same memory has its address, but other sizes.
+static void test_replaced(void **state) {
+  (void)state;
+  size_t small_size = file_size, bytes, most;
+  char *small = file;
+  bfm_agent *agent;
+  assert_int_equal(
+      bfm_agent_new(&agent, 2 * OBS, 2 * ACT,
+                    "{\"d\":48,\"blocks\":3,\"hidden\":64,\"feat\":32,\"b-hidden\":48}"),
+      0);
+  assert_int_equal(bfm_agent_save_model(agent, 0, MODEL), 0);
+  bfm_agent_free(agent);
+  read_file(MODEL);
+  remove(MODEL);
+  assert_int_equal(bfm_policy_bytes(file, file_size, &most, &error), 0);
+  assert_int_equal(bfm_policy_bytes(small, small_size, &bytes, &error), 0);
+  if (bytes > most) most = bytes;
+  bfm_policy *one;
+  bfm_policy_prompt *prompt;
+  void *memory = memory_of(most), *prompt_memory = memory_of(1 << 16);
+  assert_int_equal(bfm_policy_load(&one, small, small_size, memory, most, &error), 0);
+  bfm_policy_work *work;
+  bytes = bfm_policy_work_bytes(one, 0);
+  void *work_memory = memory_of(bytes);
+  assert_int_equal(bfm_policy_work_init(&work, one, 0, work_memory, bytes, &error), 0);
+  assert_int_equal(bfm_policy_prompt_init(&prompt, one, BFM_POLICY_REWARDS, prompt_memory, 1 << 16,
+                                          &error),
+                   0);
+  assert_int_equal(bfm_policy_load(&one, file, file_size, memory, most, &error), 0);
+  float large[2 * OBS] = {0}, act[2 * ACT], any_z[48] = {1}, out[96];
+  assert_int_equal(bfm_policy_act(one, work, large, any_z, NULL, act, NULL, &error),
+                   BFM_POLICY_BAD_ARGUMENT);
+  assert_string_equal(error.text, "the workspace was made for another model");
+  assert_int_equal(bfm_policy_B(one, work, 1, large, any_z, out, &error), BFM_POLICY_BAD_ARGUMENT);
+  assert_int_equal(bfm_policy_F(one, work, large, act, any_z, out, &error),
+                   BFM_POLICY_BAD_ARGUMENT);
+  assert_int_equal(bfm_policy_set_limits(work, NULL, &error), BFM_POLICY_BAD_ARGUMENT);
+  bfm_policy_set_last(work, act);
+  assert_int_equal(bfm_policy_prompt_add(prompt, work, 1, large, NULL, &error),
+                   BFM_POLICY_BAD_ARGUMENT);
+  assert_int_equal(bfm_policy_prompt_pass(prompt, any_z, &error), BFM_POLICY_FAILED);
+  free(work_memory);
+  free(prompt_memory);
+  free(memory);
+  free(file);
+  file = small, file_size = small_size;
+}
+
+static void test_nothing(void **state) {
+  (void)state;
+  bfm_policy_set_last(NULL, NULL);
+  bfm_policy_close(NULL);
+  bfm_policy_close(policy);  // of bfm_policy_load: its memory is ours
+  assert_null(bfm_policy_get_info(NULL));
+  assert_null(bfm_policy_prompt_obs(NULL));
+  assert_null(bfm_policy_observation(NULL, 0));
+  assert_null(bfm_policy_action(NULL, 0));
+  assert_int_equal(bfm_policy_work_bytes(NULL, 0), 0);
+  assert_int_equal(bfm_policy_prompt_bytes(NULL, BFM_POLICY_STATES), 0);
+  assert_int_equal(bfm_policy_get_info(policy)->act_dim, ACT);
 }
 
 // ------------------------------- files -----------------------------------------------------------
@@ -408,15 +541,23 @@ static int load_copy(const char *bytes, size_t size) {
   return status;
 }
 
-// the model with the first `from` replaced by `to`, of the same length
+// the model with the first `from` in its header replaced by `to`
 static void refuse_changed(const char *from, const char *to, const char *text) {
-  char *copy = memory_of(file_size), *at;
-  memcpy(copy, file, file_size);
-  at = memmem(copy, file_size, from, strlen(from));
+  uint64_t header;
+  memcpy(&header, file, 8);
+  char *at = memmem(file, header, from, strlen(from)), *rest = at + strlen(from);
   assert_non_null(at);
-  assert_int_equal(strlen(from), strlen(to));
-  memcpy(at, to, strlen(to));
-  assert_int_equal(load_copy(copy, file_size), BFM_POLICY_BAD_FILE);
+  size_t end = header + 8, before = (size_t)(at - file), after = end - before - strlen(from);
+  size_t length = before + strlen(to) + after, padded = (length + 7) / 8 * 8;
+  char *copy = memory_of(padded + file_size - end);
+  memset(copy, ' ', padded);
+  memcpy(copy, file, before);
+  memcpy(copy + before, to, strlen(to));
+  memcpy(copy + before + strlen(to), rest, after);
+  memcpy(copy + padded, file + end, file_size - end);
+  header = padded - 8;
+  memcpy(copy, &header, 8);
+  assert_int_equal(load_copy(copy, padded + file_size - end), BFM_POLICY_BAD_FILE);
   assert_string_equal(error.text, text);
   free(copy);
 }
@@ -437,6 +578,13 @@ static void test_bad_files(void **state) {
   refuse_changed("pi.trunk.2.bias", "pi.trunk.7.bias", "tensor pi.trunk.2.bias is missing");
   refuse_changed("\"obs_dim\":\"24\"", "\"obs_dim\":\"x4\"",
                  "the metadata of the file is not valid");
+  refuse_changed("\"obs_dim\":\"24\"", "\"obs_dim\":\"24.5\"",
+                 "the metadata of the file is not valid");
+  char goal[280] = "\\\"goal\\\":\\\"0";  // a list that is longer than any of bfm
+  for (int i = 0; i < 130; i++) strcat(goal, ",1");
+  refuse_changed("\\\"goal\\\":\\\"", goal, "the goal space of the model is not valid");
+  refuse_changed("\\\"goal\\\":\\\"", "\\\"goal\\\":\\\"0:24,3",
+                 "the goal space of the model is not valid");
   refuse_changed(
       "\"dtype\":\"F32\"", "\"dtype\":\"F16\"",
       "tensor F.sa.in.weight has a type that this runtime does not read: export the model "
@@ -452,11 +600,13 @@ static void test_bad_files(void **state) {
                                         "\x89HDF\r\n\x1a\nabcdefgh",
                                         "PK\3\4abcdefghijkl",
                                         "\2\0\0\0\0\0\0\0{}",
-                                        "\2\0\0\0\0\0\0\0[]"};
-  for (int i = 0; i < 6; i++) {
-    size_t size = i < 2 ? strlen(foreign[i]) : i < 4 ? 16 : 10;
-    assert_int_equal(load_copy(foreign[i], size), BFM_POLICY_BAD_FILE);
+                                        "\2\0\0\0\0\0\0\0[]",
+                                        "\3\0\0\0\0\0\0\0{}x"};
+  static const size_t sizes[] = {0, 2, 16, 16, 10, 10, 11};
+  for (int i = 0; i < 7; i++) {
+    assert_int_equal(load_copy(foreign[i], sizes[i]), BFM_POLICY_BAD_FILE);
   }
+  assert_string_equal(error.text, "the header of the file is not valid JSON");
 }
 
 // cut anywhere in its header and at places in the data, or with bytes changed: a status, never a crash
@@ -516,13 +666,14 @@ static void test_signals(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
 #ifndef SANITIZED
-      cmocka_unit_test(test_no_allocation),
+      cmocka_unit_test(test_no_allocation), cmocka_unit_test(test_no_system_call),
 #endif
-      cmocka_unit_test(test_no_system_call), cmocka_unit_test(test_threads),
-      cmocka_unit_test(test_floating_point), cmocka_unit_test(test_refusals),
-      cmocka_unit_test(test_limits),         cmocka_unit_test(test_memory),
-      cmocka_unit_test(test_bad_files),      cmocka_unit_test(test_damaged_files),
-      cmocka_unit_test(test_signals),
+      cmocka_unit_test(test_threads),       cmocka_unit_test(test_floating_point),
+      cmocka_unit_test(test_refusals),      cmocka_unit_test(test_limits),
+      cmocka_unit_test(test_memory),        cmocka_unit_test(test_bad_files),
+      cmocka_unit_test(test_damaged_files), cmocka_unit_test(test_replaced),
+      cmocka_unit_test(test_nothing),       cmocka_unit_test(test_signals),
+      cmocka_unit_test(test_traps),
   };
   return cmocka_run_group_tests(tests, set_up, tear_down);
 }
