@@ -19,7 +19,7 @@ cp scripts/wheel/README.md "$stage/README.md"
 strip --strip-debug -o "$stage/bfm/libbfm.so" "$from/libbfm.so"
 strip --strip-debug -o "$stage/bfm/bin/bfm" "$from/bfm"
 cp -R .deps/models "$stage/bfm/models"
-"$build/bfm" export models/cheetah.safetensors --half --members 1 --prompt-states 2k \
+"$build/bfm" export models/cheetah.safetensors --weights int8 --members 1 --prompt-states 5k \
   -o "$stage/bfm/shipped/cheetah.safetensors"
 
 # without those that every Linux has

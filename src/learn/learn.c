@@ -21,7 +21,7 @@
 #define AT(field) offsetof(LearnOptions, field)
 
 const Option learn_options[] = {
-    {"minutes", OPTION_REAL, AT(minutes), "30", 0.05, 1e5, NULL,
+    {"minutes", OPTION_REAL, AT(minutes), "30", 0.01, 1e5, NULL,
      "time for everything, on whatever this machine is"},
     {"with", OPTION_CHOICE, AT(with), "auto", 0, 0, "auto|mood|rnd",
      "agents that make the data; mood: a learner for each known task of the robot; rnd: one that "

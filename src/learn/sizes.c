@@ -13,7 +13,7 @@
 enum {
   ROWS = 4096,     // of random data
   ENOUGH = 40000,  // steps below which a model of the next size is worse than one of this size
-  LEAST = 500,     // steps below which nothing is learned
+  LEAST = 1000,    // steps below which nothing is learned
 };
 
 #define MEASUREMENTS 4

@@ -119,8 +119,8 @@ def test_refusals_leave_nothing(tmp_path):
   assert "did you mean 'walker'?" in refused("learn", "wlaker", "-o", folder)
   assert "name a robot" in refused("learn", "-o", folder)
   assert "name the folder" in refused("learn", "walker")
-  message = refused("learn", "humanoid", "--minutes", 0.05, "-o", folder)
-  assert "0.05 minutes are too few" in message and "give --minutes" in message
+  message = refused("learn", "humanoid", "--minutes", 0.01, "-o", folder)
+  assert "0.01 minutes are too few" in message and "give --minutes" in message
   assert "has no run to resume" in refused("learn", "--resume", "-o", folder)
   robot = tmp_path / "pendulum.xml"
   robot.write_text(PENDULUM)
