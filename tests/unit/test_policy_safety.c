@@ -42,7 +42,7 @@ enum { OBS = 24, ACT = 6, D = 24, SAMPLES = 8 };
 static char *file;  // a model, aligned to 64 bytes
 static size_t file_size;
 static bfm_policy *policy;
-static bfm_policy_error error;
+static _Thread_local bfm_policy_error error;
 static void *policy_memory;
 static float obs[OBS], z[D];
 
