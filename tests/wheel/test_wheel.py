@@ -83,7 +83,7 @@ def test_collect_train_and_prompt(installed):
 def test_every_robot_is_there(installed):
   text = python(installed, "import bfm; from bfm.env import domains\n"
                 "for name in domains(): bfm.Env(name).reset(); print(name)")
-  assert len(text.split()) == 10
+  assert len(text.split()) == 16
 
 
 def test_the_command_is_the_program_itself(installed):
